@@ -1,0 +1,2 @@
+//! thirdwall's launcher.
+
