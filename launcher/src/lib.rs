@@ -1,2 +1,1 @@
 //! thirdwall's launcher.
-
