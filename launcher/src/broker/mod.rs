@@ -1,0 +1,1 @@
+//! One hostile peer: what a confined runtime may ask of the supervisor.

@@ -1,0 +1,1 @@
+//! Refusals and failed steps, each with its remedy.
