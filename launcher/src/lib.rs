@@ -6,6 +6,7 @@
 //! Invariant: unsafe code stands in `sys` only.
 
 pub mod broker;
+pub mod cgroup;
 pub mod cli;
 pub mod error;
 pub mod jail;

@@ -1,0 +1,158 @@
+//! One folder of a hierarchy: made, set, read, removed.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    os::fd::OwnedFd,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+/// Names start so; `sweep` looks for it.
+pub(super) const PREFIX: &str = "thirdwall-";
+
+/// How often and how long a removal is tried again: the last process leaves its group shortly after its end.
+const REMOVALS: u32 = 50;
+const PAUSE: Duration = Duration::from_micros(500);
+
+static SERIAL: AtomicU32 = AtomicU32::new(0);
+
+/// A name that no other jail of this process has.
+pub(super) fn fresh_name() -> String {
+    format!("{PREFIX}{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A folder that is removed when dropped.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Makes `parent/name`.
+    ///
+    /// # Errors
+    /// Those of mkdir(2); `AlreadyExists` if another pid namespace has the same name.
+    pub(super) fn create(parent: &Path, name: &str) -> io::Result<Self> {
+        let path = parent.join(name);
+        std::fs::create_dir(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Its path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Sets one value.
+    ///
+    /// # Errors
+    /// Those of open(2) and write(2), with the file's path.
+    pub(super) fn set(&self, file: &str, value: &str) -> io::Result<()> {
+        write_value(&self.path.join(file), value)
+    }
+
+    /// Opens a file for writing.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub(super) fn open_to_write(&self, file: &str) -> io::Result<OwnedFd> {
+        OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_CLOEXEC)
+            .open(self.path.join(file))
+            .map(OwnedFd::from)
+    }
+
+    /// Reads a small file.
+    ///
+    /// # Errors
+    /// Those of open(2) and read(2).
+    pub(super) fn read(&self, file: &str) -> io::Result<String> {
+        read_small(&self.path.join(file))
+    }
+
+    /// Reads one number.
+    pub(super) fn number(&self, file: &str) -> Option<u64> {
+        self.read(file).ok()?.trim().parse().ok()
+    }
+
+    /// Reads the number after `key` in a file of `key value` lines.
+    pub(super) fn field(&self, file: &str, key: &str) -> Option<u64> {
+        field_of(&self.read(file).ok()?, key)
+    }
+
+    /// Removes it, waiting a little for processes that have just ended.
+    ///
+    /// # Errors
+    /// The last error of rmdir(2).
+    fn remove(&self) -> io::Result<()> {
+        for _ in 1..REMOVALS {
+            match std::fs::remove_dir(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(PAUSE),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                other => return other,
+            }
+        }
+        std::fs::remove_dir(&self.path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that can't be removed now is `sweep`'s to find.
+        let _ = self.remove();
+    }
+}
+
+/// The number after `key` in `key value` lines.
+pub(super) fn field_of(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// Writes one value to an existing file.
+pub(super) fn write_value(path: &Path, value: &str) -> io::Result<()> {
+    OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(value.as_bytes()))
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+/// Reads a file of at most 4 KiB in one go.
+pub(super) fn read_small(path: &Path) -> io::Result<String> {
+    let mut bytes = [0; 4096];
+    let mut file = File::open(path)?;
+    let length = file.read(&mut bytes)?;
+    Ok(String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_whole_key() {
+        let text = "oom 3\noom_kill 2\noom_group_kill 1\n";
+        assert_eq!(field_of(text, "oom_kill"), Some(2));
+        assert_eq!(field_of(text, "oom"), Some(3));
+        assert_eq!(field_of(text, "oom_"), None);
+    }
+
+    #[test]
+    fn names_differ() {
+        assert_ne!(fresh_name(), fresh_name());
+    }
+
+    #[test]
+    fn a_folder_is_gone_after_drop() {
+        let top = std::env::temp_dir();
+        let name = fresh_name();
+        let folder = Folder::create(&top, &name).unwrap();
+        assert!(top.join(&name).is_dir());
+        drop(folder);
+        assert!(!top.join(&name).exists());
+    }
+}

@@ -1,0 +1,121 @@
+use super::*;
+use policies::{
+    facts::Caller,
+    plan::{Limit, Means},
+};
+use std::process::{Command, Stdio};
+
+fn limits(memory: Option<u64>, pids: Option<u64>, cpu: Option<u64>, means: Means) -> Limits {
+    Limits {
+        wall: Limit { value: None, means: Means::Supervisor },
+        cpu: Limit { value: cpu.map(Millis), means },
+        memory: Limit { value: memory.map(Bytes), means },
+        pids: Limit { value: pids, means },
+        nofile: 64,
+        output: Limit { value: None, means: Means::Supervisor },
+        disk: Bytes(0),
+        grace: Millis(0),
+    }
+}
+
+fn facts(cgroup: CgroupFacts) -> HostFacts {
+    HostFacts {
+        arch: "x86_64".into(),
+        kernel: "6.1.0".into(),
+        landlock_abi: 0,
+        seccomp: false,
+        user_namespaces: Ok(()),
+        shared_network_namespace: false,
+        caller: Caller::Root,
+        cgroup,
+        nofile_hard: 1024,
+        idmapped_mounts: false,
+    }
+}
+
+/// Whether this host lends version 1 groups; a test that can't run says so.
+fn version_1() -> Option<HostFacts> {
+    let found = super::super::look();
+    match found {
+        CgroupFacts::V1 { memory: true, pids: true, cpu: true } => Some(facts(found)),
+        other => {
+            eprintln!("not run: needs cgroup v1 with memory, pids and cpuacct, has {other:?}");
+            None
+        }
+    }
+}
+
+/// Runs `script` in the group: each entry file is one of its standard streams.
+fn run_in(group: &Cgroup, script: &str) -> std::process::ExitStatus {
+    let mut files = group.entry_files().unwrap().into_iter().map(|entry| Stdio::from(entry.file));
+    let mut next = || files.next().unwrap_or_else(Stdio::null);
+    Command::new("sh")
+        .args(["-c", &format!("for f in 0 1 2; do echo 0 >&$f; done; {script}")])
+        .stdin(next())
+        .stdout(next())
+        .stderr(next())
+        .status()
+        .unwrap()
+}
+
+#[test]
+fn without_limits_of_its_own_no_folder_is_made() {
+    let Some(facts) = version_1() else { return };
+    let group = Cgroup::create(&limits(Some(1 << 20), Some(3), Some(5), Means::Polling), &facts).unwrap();
+    assert!(group.entry_files().unwrap().is_empty());
+    assert_eq!(group.usage(), Usage::default());
+}
+
+#[test]
+fn a_host_without_groups_is_refused() {
+    let none = facts(CgroupFacts::None);
+    let error = Cgroup::create(&limits(Some(1), None, None, Means::CgroupV1), &none).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+}
+
+#[test]
+fn memory_beyond_the_limit_rings_and_is_counted() {
+    let Some(facts) = version_1() else { return };
+    let group = Cgroup::create(&limits(Some(16 << 20), None, None, Means::CgroupV1), &facts).unwrap();
+    let alarm = group.memory_alarm().unwrap().unwrap();
+    assert!(run_in(&group, "head -c 2m /dev/zero | tail -c 2m >/dev/null").success());
+    assert_eq!(group.memory_kills(), 0);
+    assert!(!alarm.take());
+    // The kernel kills tail, which keeps 64 MiB.
+    run_in(&group, "head -c 64m /dev/zero | tail -c 64m >/dev/null");
+    assert!(group.memory_kills() > 0);
+    assert!(alarm.take());
+    assert!(group.usage().memory_peak.unwrap().0 > 8 << 20);
+}
+
+#[test]
+fn one_process_more_than_the_limit_is_refused_and_counted() {
+    let Some(facts) = version_1() else { return };
+    // The limit is 2, and the jail's init is one more.
+    let group = Cgroup::create(&limits(None, Some(2), None, Means::CgroupV1), &facts).unwrap();
+    assert!(run_in(&group, "sleep 0 & sleep 0 & wait").success());
+    assert_eq!(group.events(), Events::default());
+    run_in(&group, "sleep 0.2 & sleep 0.2 & sleep 0.2 & wait");
+    assert!(group.processes_refused() > 0);
+    assert_eq!(group.usage().processes_peak, Some(2));
+}
+
+#[test]
+fn processor_time_of_all_processes_is_counted() {
+    let Some(facts) = version_1() else { return };
+    let group = Cgroup::create(&limits(None, None, Some(1000), Means::CgroupV1), &facts).unwrap();
+    run_in(&group, "head -c 100m /dev/zero | cksum >/dev/null");
+    assert!(group.cpu_us().unwrap() > 10_000);
+}
+
+#[test]
+fn the_group_is_gone_after_remove() {
+    let Some(facts) = version_1() else { return };
+    let group = Cgroup::create(&limits(Some(16 << 20), Some(9), Some(9), Means::CgroupV1), &facts).unwrap();
+    let Kind::V1(v1) = &group.kind else { unreachable!() };
+    let paths: Vec<_> = v1.paths().into_iter().map(Path::to_owned).collect();
+    assert_eq!(paths.len(), 3);
+    assert!(paths.iter().all(|path| path.is_dir()));
+    group.remove();
+    assert!(!paths.iter().any(|path| path.exists()));
+}

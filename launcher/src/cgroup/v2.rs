@@ -1,0 +1,101 @@
+//! Version 2: one folder for everything.
+//!
+//! Source: kernel document `cgroup-v2`.
+
+use super::{
+    folder::{Folder, fresh_name, write_value},
+    group::{Entry, Meaning, MemoryAlarm},
+    place::unified,
+};
+use nix::poll::PollFlags;
+use policies::plan::{Limits, Means};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
+};
+
+/// The folder of one jail.
+#[derive(Debug)]
+pub(super) struct Group {
+    folder: Option<Folder>,
+    memory: bool,
+}
+
+impl Group {
+    pub(super) fn create(limits: &Limits, own: &str) -> io::Result<Self> {
+        let held = |means: Means| means == Means::CgroupV2;
+        let memory = limits.memory.value.filter(|_| held(limits.memory.means));
+        let pids = limits.pids.value.filter(|_| held(limits.pids.means));
+        let cpu = limits.cpu.value.filter(|_| held(limits.cpu.means));
+        if memory.is_none() && pids.is_none() && cpu.is_none() {
+            return Ok(Self { folder: None, memory: false });
+        }
+        let place = unified(own).ok_or(io::ErrorKind::Unsupported)?;
+        if let Some(enable) = &place.enable {
+            write_value(&place.path.join("cgroup.subtree_control"), enable)?;
+        }
+        let folder = Folder::create(&place.path, &fresh_name())?;
+        if let Some(limit) = memory {
+            folder.set("memory.max", &limit.0.to_string())?;
+            // With swap, memory beyond the limit would only move there. The file is absent where there is no swap.
+            match folder.set("memory.swap.max", "0") {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => other?,
+            }
+        }
+        if let Some(limit) = pids {
+            // The jail's init is one more.
+            folder.set("pids.max", &limit.saturating_add(1).to_string())?;
+        }
+        Ok(Self { folder: Some(folder), memory: memory.is_some() })
+    }
+
+    pub(super) fn entry_files(&self) -> io::Result<Vec<Entry>> {
+        self.folder
+            .iter()
+            .map(|folder| folder.open_to_write("cgroup.procs").map(|file| Entry { file }))
+            .collect()
+    }
+
+    pub(super) fn folder(&self) -> io::Result<OwnedFd> {
+        let folder = self.folder.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
+            .open(folder.path())
+            .map(OwnedFd::from)
+    }
+
+    pub(super) fn cpu_us(&self) -> Option<u64> {
+        self.folder.as_ref()?.field("cpu.stat", "usage_usec")
+    }
+
+    pub(super) fn memory_peak(&self) -> Option<u64> {
+        // Linux 5.19.
+        self.folder.as_ref()?.number("memory.peak")
+    }
+
+    pub(super) fn processes_peak(&self) -> Option<u64> {
+        // Linux 6.1.
+        self.folder.as_ref()?.number("pids.peak")
+    }
+
+    pub(super) fn memory_kills(&self) -> u64 {
+        let count = |folder: &Folder| folder.field("memory.events", "oom_kill");
+        self.folder.as_ref().and_then(count).unwrap_or(0)
+    }
+
+    pub(super) fn processes_refused(&self) -> u64 {
+        self.folder.as_ref().and_then(|folder| folder.field("pids.events", "max")).unwrap_or(0)
+    }
+
+    pub(super) fn memory_alarm(&self) -> io::Result<Option<MemoryAlarm>> {
+        let Some(folder) = self.folder.as_ref().filter(|_| self.memory) else { return Ok(None) };
+        let events = File::open(folder.path().join("memory.events"))?;
+        let alarm = MemoryAlarm { file: events.into(), flags: PollFlags::POLLPRI, meaning: Meaning::Changed };
+        // Only a change after the last read rings.
+        alarm.take();
+        Ok(Some(alarm))
+    }
+}

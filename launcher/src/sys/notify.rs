@@ -1,0 +1,45 @@
+//! The filter's notifications: take one, refuse it.
+//!
+//! Invariant: nothing here can let a call through. SECCOMP_USER_NOTIF_FLAG_CONTINUE is absent on purpose: pointers
+//! could change between our look and the kernel's.
+//! Source: seccomp_unotify(2) (Linux 5.0). The request numbers encode the structures' sizes, so that a kernel with
+//! larger ones would have new numbers.
+
+use nix::errno::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// One refused call that waits for its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Notice {
+    /// The kernel's name for it.
+    id: u64,
+    /// System call number, of the native architecture.
+    pub(crate) nr: i32,
+}
+
+/// Takes the next notification.
+///
+/// # Errors
+/// `ENOENT` if the caller died meanwhile, `EAGAIN` or `EINTR` if there is nothing to take.
+pub(crate) fn receive(listener: BorrowedFd<'_>) -> Result<Notice, Errno> {
+    let mut notice = libc::seccomp_notif {
+        id: 0,
+        pid: 0,
+        flags: 0,
+        data: libc::seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] },
+    };
+    // SAFETY: the request writes one `seccomp_notif`, and `notice` is one, zeroed as the kernel demands.
+    let done = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut notice) };
+    Errno::result(done).map(|_| Notice { id: notice.id, nr: notice.data.nr })
+}
+
+/// Answers with EPERM.
+///
+/// # Errors
+/// `ENOENT` if the caller died meanwhile.
+pub(crate) fn refuse(listener: BorrowedFd<'_>, notice: Notice) -> Result<(), Errno> {
+    let mut answer = libc::seccomp_notif_resp { id: notice.id, val: 0, error: -libc::EPERM, flags: 0 };
+    // SAFETY: the request reads one `seccomp_notif_resp`, and `answer` is one that lives past the call.
+    let done = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
+    Errno::result(done).map(drop)
+}
