@@ -4,6 +4,7 @@
 pub(crate) mod disposition;
 pub(crate) mod notify;
 pub(crate) mod pidfd;
+pub(crate) mod probe;
 pub(crate) mod seccomp;
 pub(crate) mod secret_page;
 pub(crate) mod winsize;
