@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who asked for the act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A `require` or an act of the program.
@@ -15,6 +16,7 @@ pub enum Origin {
 
 /// One audit entry. The field order is the order on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Entry {
     /// Unix time in seconds, with a fraction.
     pub ts: f64,

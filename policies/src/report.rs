@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The cause of the end, one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Ended by itself with 0.
@@ -39,6 +40,7 @@ pub enum Verdict {
 
 /// What the run used. Absent where no means on this host can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Wall clock time from the start of the program.
     pub wall: Option<Millis>,
@@ -58,6 +60,7 @@ pub struct Usage {
 
 /// The limits that a run can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitName {
     /// Wall clock.
@@ -80,6 +83,7 @@ pub enum LimitName {
 
 /// One row of a report's `limits`: which means held it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LimitState {
     /// Which limit.
     pub limit: LimitName,
@@ -93,6 +97,7 @@ pub struct LimitState {
 
 /// The report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// Whether the status is `ok`.
     pub ok: bool,

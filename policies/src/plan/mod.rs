@@ -1,13 +1,31 @@
 //! The plan: everything that the kernel will be told, decided before anything is done.
 //!
+//! Order of flow: a settled [`Request`](crate::request::Request), the paths found for it and the host's facts →
+//! [`plan`] → [`Plan`] → [`explain`], or the launcher's jail.
+//!
 //! Invariant: serialisable and complete. The launcher adds no decision of its own; it only opens, mounts and sets.
+//! One rule can't be written as a path: for [`Payload::Runtime`] the launcher lets Landlock execute the runtime's own
+//! descriptor, and nothing else.
+
+mod capabilities;
+mod decide;
+pub(crate) mod environment;
+pub(crate) mod exec;
+mod explain;
+pub(crate) mod files;
+mod layers;
+mod layout;
+mod limits;
+
+pub use decide::{NEWEST_ABI, plan};
+pub use explain::explain;
 
 use crate::{
     layer::LayerState,
     units::{Bytes, Millis},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// A path on the host: absolute, no NUL, normalised.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -19,8 +37,20 @@ pub struct HostPath(pub String);
 #[serde(transparent)]
 pub struct JailPath(pub String);
 
+impl fmt::Display for HostPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for JailPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Whether a tree can be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Read only, at the mount and in Landlock.
@@ -29,14 +59,14 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Whether files of a tree can be executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Whether files of a tree can be executed, and mapped as code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Execute {
-    /// The mount is not noexec.
-    Allowed,
     /// The mount is noexec.
     Refused,
+    /// The mount is not noexec.
+    Allowed,
 }
 
 /// Whether owner ids are translated on the mount.
@@ -113,7 +143,7 @@ pub struct Mount {
 }
 
 /// Rights of one Landlock rule, in the terms of the plan; the launcher maps them to the bits that the ABI knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Right {
     /// Read files.

@@ -1,0 +1,152 @@
+//! One row for each grant, and one for each capability that isn't granted: how exactly the jail says it.
+
+use super::{CapabilityRow, Fit, files::Outcome};
+use crate::{
+    capability::Capability,
+    ceiling::{Ceiling, Grant},
+    error::Refusal,
+    request::Subject,
+};
+use std::collections::BTreeMap;
+
+/// Refuses what a foreign command can't be given yet. The runtime's gate asks by itself, so there a row says it.
+pub(super) fn refuse_unbuilt(ceiling: &Ceiling, subject: &Subject) -> Result<(), Refusal> {
+    let Subject::Command { .. } = subject else { return Ok(()) };
+    match ceiling.grants().find(|grant| !is_built(grant.capability(), subject)) {
+        Some(grant) => Err(Refusal::NotBuilt { grant: grant.to_string() }),
+        None => Ok(()),
+    }
+}
+
+/// Whether anything stands behind a capability in this kind of run.
+fn is_built(capability: Capability, subject: &Subject) -> bool {
+    match capability {
+        Capability::Stdout
+        | Capability::Stdin
+        | Capability::Time
+        | Capability::Random
+        | Capability::File
+        | Capability::FileRead
+        | Capability::FileWrite
+        | Capability::Env
+        | Capability::Secret
+        | Capability::Reveal => true,
+        Capability::Exec => matches!(subject, Subject::Command { .. }),
+        Capability::Llm
+        | Capability::Judge
+        | Capability::SandboxRun
+        | Capability::Attest
+        | Capability::Net
+        | Capability::Sign
+        | Capability::Wallet
+        | Capability::Spend
+        | Capability::Memory
+        | Capability::Db
+        | Capability::Serve => false,
+    }
+}
+
+/// All rows, in the order of the capability list.
+pub(super) fn rows(
+    ceiling: &Ceiling,
+    subject: &Subject,
+    outcomes: &BTreeMap<Grant, Outcome>,
+) -> Vec<CapabilityRow> {
+    let mut rows = Vec::new();
+    for capability in Capability::ALL {
+        let grants: Vec<&Grant> = ceiling.grants().filter(|grant| grant.capability() == capability).collect();
+        let row = |scope, granted, outcome: Outcome| CapabilityRow {
+            capability: capability.name().to_owned(),
+            scope,
+            granted,
+            fit: outcome.fit,
+            held_by: outcome.held_by,
+        };
+        if grants.is_empty() {
+            rows.push(row(None, false, held_back(capability, subject)));
+        }
+        for grant in grants {
+            let outcome = match outcomes.get(grant) {
+                Some(outcome) => outcome.clone(),
+                None => given(capability, subject),
+            };
+            rows.push(row(grant.scope_text(), true, outcome));
+        }
+    }
+    rows
+}
+
+const NO_WALL: &str = "no kernel wall can: the processor gives it to every program";
+
+/// What holds a capability back that is not granted.
+fn held_back(capability: Capability, subject: &Subject) -> Outcome {
+    match capability {
+        Capability::Time | Capability::Random => language_only(NO_WALL),
+        Capability::Stdout => Outcome::exact("the supervisor drops what is printed"),
+        Capability::Stdin => Outcome::exact("its input is empty"),
+        Capability::File | Capability::FileRead | Capability::FileWrite => {
+            Outcome::exact("the new root and Landlock: nothing of the host's data is there")
+        }
+        Capability::Exec => Outcome::exact("the filter: no program but the first"),
+        Capability::Env | Capability::Secret | Capability::Reveal => {
+            Outcome::exact("the environment is emptied")
+        }
+        Capability::Net | Capability::Serve => {
+            Outcome::exact("an empty network namespace, and the filter: no sockets")
+        }
+        Capability::Db | Capability::Memory => Outcome::exact("no database file is there"),
+        Capability::Llm
+        | Capability::Judge
+        | Capability::SandboxRun
+        | Capability::Attest
+        | Capability::Sign
+        | Capability::Wallet
+        | Capability::Spend => match subject {
+            Subject::Runtime { .. } => Outcome::exact("the supervisor does it for nobody in this jail"),
+            Subject::Command { .. } => Outcome::exact("a foreign command has no such thing"),
+        },
+    }
+}
+
+/// What holds a granted capability to its scope, where no mount or rule was laid out for it.
+fn given(capability: Capability, subject: &Subject) -> Outcome {
+    if !is_built(capability, subject) {
+        let held_by = "nothing of it is built yet: refused everywhere".to_owned();
+        return Outcome { fit: Fit::NotBuilt, held_by };
+    }
+    match capability {
+        Capability::Time | Capability::Random => language_only(NO_WALL),
+        Capability::Stdout => Outcome::exact("through the supervisor, counted and cut at the limit"),
+        Capability::Stdin => Outcome::exact("through the supervisor"),
+        Capability::Env | Capability::Secret => {
+            Outcome::exact("only granted names are put back into the environment")
+        }
+        Capability::Reveal => match subject {
+            Subject::Runtime { .. } => {
+                language_only("the language's own rule about values that it already has")
+            }
+            Subject::Command { .. } => {
+                Outcome::exact("a foreign command sees the plain text of what it is given")
+            }
+        },
+        Capability::File
+        | Capability::FileRead
+        | Capability::FileWrite
+        | Capability::Exec
+        | Capability::Llm
+        | Capability::Judge
+        | Capability::SandboxRun
+        | Capability::Attest
+        | Capability::Net
+        | Capability::Sign
+        | Capability::Wallet
+        | Capability::Spend
+        | Capability::Memory
+        | Capability::Db
+        | Capability::Serve => Outcome::exact("mounts and Landlock rules"),
+    }
+}
+
+fn language_only(held_by: &str) -> Outcome {
+    Outcome { fit: Fit::LanguageOnly, held_by: held_by.to_owned() }
+}

@@ -1,0 +1,430 @@
+//! Mounts and Landlock rules from path scopes, and from the trees that the program is made of.
+//!
+//! A scope reaches paths by their letters; a mount and a rule reach trees. Where the two differ, the outcome says by what.
+
+use super::{
+    Access, Execute, Fit, HostPath, IdMap, Node, Right,
+    layout::{Bind, Layout, READ_TREE, beneath},
+};
+use crate::{
+    capability::Capability,
+    ceiling::Grant,
+    error::Refusal,
+    policy::{Presence, Provided},
+    request::{Found, Kind, PathFacts, PathQuery},
+    scope::Scope,
+};
+
+/// How many single files and trees one pattern may stand for. Each is a mount, and mounts are what a start costs.
+const MOST_MATCHES: usize = 256;
+/// The kernel's own trees: the jail has its own, or none.
+const KERNEL_TREES: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// A path scope, as what must be looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The whole disk.
+    Everything,
+    /// One file or folder, that node alone.
+    Exact(String),
+    /// All that is in a folder.
+    Tree(String),
+    /// Any other pattern.
+    Pattern(String),
+}
+
+impl Wanted {
+    /// Of an absolute path scope.
+    pub(crate) fn of(scope: &Scope) -> Self {
+        match scope {
+            Scope::Path(path) => Self::of_text(&path.to_string()),
+            Scope::Any
+            | Scope::Host(_)
+            | Scope::Command(_)
+            | Scope::Name(_)
+            | Scope::Database(_)
+            | Scope::Port(_) => Self::Everything,
+        }
+    }
+
+    pub(super) fn of_text(path: &str) -> Self {
+        match path.strip_suffix("/*") {
+            Some("") => Self::Everything,
+            Some(folder) if !folder.contains('*') => Self::Tree(folder.to_owned()),
+            Some(_) => Self::Pattern(path.to_owned()),
+            None if path.contains('*') => Self::Pattern(path.to_owned()),
+            None => Self::Exact(path.to_owned()),
+        }
+    }
+
+    /// What to ask the host.
+    pub(crate) fn query(&self) -> PathQuery {
+        match self {
+            Self::Everything => PathQuery::Pattern("/*".to_owned()),
+            Self::Exact(path) | Self::Tree(path) => PathQuery::Path(HostPath(path.clone())),
+            Self::Pattern(pattern) => PathQuery::Pattern(pattern.clone()),
+        }
+    }
+}
+
+/// The queries for a command pattern: as it stands, or in each folder of the search path.
+pub(crate) fn command_patterns(pattern: &str, search_path: &str) -> Vec<PathQuery> {
+    if pattern.contains('/') {
+        // A pattern with a relative folder names nothing in the jail: commands are compared as they are written.
+        return if pattern.starts_with('/') { vec![Wanted::of_text(pattern).query()] } else { Vec::new() };
+    }
+    let folders = search_path.split(':').filter(|folder| folder.starts_with('/'));
+    folders.map(|folder| PathQuery::Pattern(format!("{}/{pattern}", folder.trim_end_matches('/')))).collect()
+}
+
+/// What became of a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) fit: Fit,
+    pub(super) held_by: String,
+}
+
+impl Outcome {
+    pub(super) fn exact(held_by: impl Into<String>) -> Self {
+        Self { fit: Fit::Exact, held_by: held_by.into() }
+    }
+
+    pub(super) fn coarser(by: impl Into<String>, held_by: impl Into<String>) -> Self {
+        Self { fit: Fit::Coarser(by.into()), held_by: held_by.into() }
+    }
+}
+
+/// What grants are laid out with.
+pub(super) struct Granting<'a> {
+    pub(super) facts: &'a PathFacts,
+    /// Ids on granted trees.
+    pub(super) idmap: IdMap,
+    pub(super) notes: Vec<String>,
+    /// First path socket of the host that is in the root.
+    pub(super) socket: Option<HostPath>,
+}
+
+impl Granting<'_> {
+    /// One provided tree: read only, its libraries executable.
+    pub(super) fn provide(&mut self, layout: &mut Layout, provided: &[Provided]) -> Result<(), Refusal> {
+        let mut links = Vec::new();
+        for Provided { path, presence } in provided {
+            refuse_kernel_trees(&path.0)?;
+            match (self.one(&PathQuery::Path(path.clone())), presence) {
+                (None, Presence::Optional) => {}
+                (None, Presence::Required) => {
+                    return Err(Refusal::MissingPath { path: path.0.clone(), needed_by: "the policy" });
+                }
+                // Links wait until the trees are there that they may lead into.
+                (Some(found), _) => match &found.link {
+                    Some(text) => links.push((found.clone(), text.clone())),
+                    None => self.provide_tree(layout, &found.clone())?,
+                },
+            }
+        }
+        for (found, text) in links {
+            if layout.seen(&found.real).is_some() {
+                layout.put(&found.at.0, Node::Link(text));
+            } else {
+                self.provide_tree(layout, &found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Binds a tree or file that the program is made of.
+    pub(super) fn provide_tree(&mut self, layout: &mut Layout, found: &Found) -> Result<(), Refusal> {
+        self.check(found)?;
+        let bind = Bind {
+            source: found.real.clone(),
+            access: Access::ReadOnly,
+            execute: Execute::Allowed,
+            idmap: IdMap::AsIs,
+        };
+        let at = layout.bind(&found.at.0, bind)?;
+        layout.allow(&at, read_rights(found.kind));
+        Ok(())
+    }
+
+    /// One `file`, `file.read` or `file.write` grant.
+    pub(super) fn grant(&mut self, layout: &mut Layout, grant: &Grant) -> Result<Outcome, Refusal> {
+        let access = Reach::of(grant.capability());
+        let wanted = Wanted::of(grant.scope());
+        let query = wanted.query();
+        match &wanted {
+            Wanted::Exact(path) | Wanted::Tree(path) if path == "/tmp" => {
+                if layout.nodes().contains_key("/tmp") {
+                    return Ok(Outcome::exact("the jail's own /tmp, never the host's"));
+                }
+                layout.put("/tmp", Node::Scratch { execute: Execute::Refused, mode: 0o1777 });
+                layout.allow("/tmp", access.tree());
+                Ok(Outcome::exact("the jail's own /tmp, never the host's"))
+            }
+            Wanted::Exact(path) if path == "/" => {
+                Ok(Outcome::exact("nothing is given: the root can't be listed"))
+            }
+            Wanted::Exact(path) | Wanted::Tree(path) => {
+                refuse_kernel_trees(path)?;
+                let Some(found) = self.one(&query).cloned() else {
+                    return Ok(self.not_there(path));
+                };
+                match wanted {
+                    Wanted::Tree(_) if found.kind == Kind::Folder => self.tree(layout, &found, access, path),
+                    Wanted::Tree(_) => Ok(Outcome::exact(format!("nothing is given: {path} is no folder"))),
+                    Wanted::Everything | Wanted::Exact(_) | Wanted::Pattern(_) => {
+                        self.exact(layout, &found, access)
+                    }
+                }
+            }
+            Wanted::Pattern(pattern) => self.pattern(layout, pattern, &query, access),
+            Wanted::Everything => self.everything(layout, &query, access),
+        }
+    }
+
+    fn tree(
+        &mut self,
+        layout: &mut Layout,
+        found: &Found,
+        reach: Reach,
+        path: &str,
+    ) -> Result<Outcome, Refusal> {
+        let at = self.bind(layout, found, reach)?;
+        layout.allow(&at, reach.tree());
+        let held_by = "a mount and a Landlock rule on the tree";
+        Ok(match reach {
+            Reach::Write => Outcome::exact(held_by),
+            Reach::Read | Reach::Both => Outcome::coarser(format!("listing {path} itself"), held_by),
+        })
+    }
+
+    fn exact(&mut self, layout: &mut Layout, found: &Found, reach: Reach) -> Result<Outcome, Refusal> {
+        match (found.kind, reach) {
+            (Kind::Folder, Reach::Write) => Ok(Outcome::exact(format!(
+                "nothing is given: a folder by itself can't be written; {}/* would",
+                found.at
+            ))),
+            (Kind::Folder, Reach::Read | Reach::Both) => {
+                let at = self.bind(layout, found, Reach::Read)?;
+                layout.allow(&at, &[Right::ReadDir]);
+                Ok(Outcome::coarser(
+                    "listing the folders in it, and names, sizes and times of what is there",
+                    "a mount and a Landlock rule on the folder",
+                ))
+            }
+            (Kind::File | Kind::Other, _) => {
+                let at = self.bind(layout, found, reach)?;
+                layout.allow(&at, reach.file());
+                Ok(Outcome::exact("a mount and a Landlock rule on the file"))
+            }
+        }
+    }
+
+    fn pattern(
+        &mut self,
+        layout: &mut Layout,
+        pattern: &str,
+        query: &PathQuery,
+        reach: Reach,
+    ) -> Result<Outcome, Refusal> {
+        let matches: Vec<Found> = self.facts.found.get(query).cloned().unwrap_or_default();
+        let matches: Vec<Found> = matches
+            .into_iter()
+            .filter(|found| {
+                found.kind != Kind::Other && !in_kernel_tree(&found.at.0) && !in_kernel_tree(&found.real.0)
+            })
+            .collect();
+        if matches.len() > MOST_MATCHES {
+            let pattern = pattern.to_owned();
+            return Err(Refusal::TooManyMatches { pattern, found: matches.len(), most: MOST_MATCHES });
+        }
+        for found in &matches {
+            match found.kind {
+                Kind::Folder if pattern.ends_with('*') => {
+                    let at = self.bind(layout, found, reach)?;
+                    layout.allow(&at, reach.tree());
+                }
+                Kind::Folder | Kind::File | Kind::Other => {
+                    self.exact(layout, found, reach)?;
+                }
+            }
+        }
+        Ok(Outcome::exact(format!(
+            "mounts and Landlock rules on the {} that match at the start",
+            count(matches.len())
+        )))
+    }
+
+    fn everything(
+        &mut self,
+        layout: &mut Layout,
+        query: &PathQuery,
+        reach: Reach,
+    ) -> Result<Outcome, Refusal> {
+        let entries: Vec<Found> = self.facts.found.get(query).cloned().unwrap_or_default();
+        let mut hidden = Vec::new();
+        for found in entries.iter().filter(|found| found.kind != Kind::Other && !in_kernel_tree(&found.at.0))
+        {
+            match &found.link {
+                Some(text) if !layout.nodes().contains_key(&found.at.0) => {
+                    layout.put(&found.at.0, Node::Link(text.clone()));
+                }
+                Some(_) => {}
+                // The jail's own /tmp and working folder stand before the host's.
+                None if matches!(
+                    layout.nodes().get(&found.at.0),
+                    Some(Node::Scratch { .. }) | Some(Node::Folder)
+                ) =>
+                {
+                    hidden.push(found.at.0.clone());
+                }
+                None => {
+                    let at = self.bind(layout, found, reach)?;
+                    layout.allow(&at, if found.kind == Kind::Folder { reach.tree() } else { reach.file() });
+                }
+            }
+        }
+        if !hidden.is_empty() {
+            self.notes
+                .push(format!("the host's {} stays hidden behind the jail's own", hidden.join(" and ")));
+        }
+        Ok(Outcome::exact("mounts and Landlock rules on everything in the root but /proc, /sys and /dev"))
+    }
+
+    /// Binds a granted tree or file; returns where.
+    fn bind(&mut self, layout: &mut Layout, found: &Found, reach: Reach) -> Result<String, Refusal> {
+        self.check(found)?;
+        let access = reach.access();
+        if access == Access::ReadWrite && found.kind == Kind::Folder {
+            self.note_no_disk_limit(&found.at);
+        }
+        let bind = Bind { source: found.real.clone(), access, execute: Execute::Refused, idmap: self.idmap };
+        layout.bind(&found.at.0, bind)
+    }
+
+    /// The host folder that was given as working folder.
+    pub(super) fn workdir(
+        &mut self,
+        layout: &mut Layout,
+        path: &HostPath,
+        access: Access,
+    ) -> Result<(), Refusal> {
+        let found = self.one(&PathQuery::Path(path.clone())).cloned();
+        let found =
+            found.ok_or_else(|| Refusal::MissingPath { path: path.0.clone(), needed_by: "--workdir" })?;
+        if found.kind != Kind::Folder {
+            return Err(Refusal::PathRefused { path: path.0.clone(), why: "it is no folder" });
+        }
+        self.check(&found)?;
+        if access == Access::ReadWrite {
+            self.note_no_disk_limit(path);
+        }
+        let bind = Bind { source: found.real, access, execute: Execute::Refused, idmap: self.idmap };
+        let at = layout.bind(super::decide::WORKDIR, bind)?;
+        layout.allow(
+            &at,
+            match access {
+                Access::ReadOnly => Reach::Read.tree(),
+                Access::ReadWrite => Reach::Both.tree(),
+            },
+        );
+        Ok(())
+    }
+
+    fn note_no_disk_limit(&mut self, path: &HostPath) {
+        self.notes.push(format!(
+            "{path} is the host's, read and write: the disk limit doesn't count what is written there"
+        ));
+    }
+
+    fn not_there(&mut self, path: &str) -> Outcome {
+        self.notes.push(format!("{path} is granted and wasn't there at the start: nothing of it is given"));
+        Outcome::exact("nothing is given: it wasn't there at the start")
+    }
+
+    fn check(&mut self, found: &Found) -> Result<(), Refusal> {
+        refuse_kernel_trees(&found.real.0)?;
+        if found.kind == Kind::Other {
+            let why = "it is a socket, a device or a FIFO";
+            return Err(Refusal::PathRefused { path: found.at.0.clone(), why });
+        }
+        if let Some(socket) = &found.socket {
+            self.notes.push(format!(
+                "{socket} is a socket of the host; the filter lets no program make one to call it"
+            ));
+            self.socket.get_or_insert_with(|| socket.clone());
+        }
+        Ok(())
+    }
+
+    /// The one answer to a query for one path.
+    pub(super) fn one(&self, query: &PathQuery) -> Option<&Found> {
+        self.facts.found.get(query).and_then(|found| found.first())
+    }
+}
+
+/// Which of the two file rights a grant gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Read,
+    Write,
+    Both,
+}
+
+impl Reach {
+    fn of(capability: Capability) -> Self {
+        match capability {
+            Capability::FileWrite => Self::Write,
+            Capability::File => Self::Both,
+            _ => Self::Read,
+        }
+    }
+
+    fn access(self) -> Access {
+        match self {
+            Self::Read => Access::ReadOnly,
+            Self::Write | Self::Both => Access::ReadWrite,
+        }
+    }
+
+    fn tree(self) -> &'static [Right] {
+        match self {
+            Self::Read => &READ_TREE,
+            Self::Write => &[Right::WriteFile, Right::Make],
+            Self::Both => &[Right::ReadFile, Right::ReadDir, Right::WriteFile, Right::Make],
+        }
+    }
+
+    fn file(self) -> &'static [Right] {
+        match self {
+            Self::Read => &[Right::ReadFile],
+            Self::Write => &[Right::WriteFile],
+            Self::Both => &[Right::ReadFile, Right::WriteFile],
+        }
+    }
+}
+
+fn read_rights(kind: Kind) -> &'static [Right] {
+    match kind {
+        Kind::Folder => &READ_TREE,
+        Kind::File | Kind::Other => &[Right::ReadFile],
+    }
+}
+
+fn count(n: usize) -> String {
+    if n == 1 { "one path".to_owned() } else { format!("{n} paths") }
+}
+
+fn in_kernel_tree(path: &str) -> bool {
+    KERNEL_TREES.iter().any(|tree| beneath(tree, path).is_some())
+}
+
+fn refuse_kernel_trees(path: &str) -> Result<(), Refusal> {
+    let why = if path == "/" {
+        "it is the whole root: Landlock's rules must leave something out"
+    } else if in_kernel_tree(path) {
+        "it belongs to the host's kernel, and the jail has its own or none"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::PathRefused { path: path.to_owned(), why })
+}
