@@ -22,3 +22,19 @@ pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), E
     };
     Errno::result(done).map(drop)
 }
+
+/// Opens a descriptor of a process, for tests that have a pid only.
+#[cfg(test)]
+pub(crate) fn open(pid: nix::unistd::Pid) -> Result<std::os::fd::OwnedFd, Errno> {
+    // SAFETY: the call takes two integers and reads no memory of ours.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0u32) };
+    Errno::result(opened).map(own)
+}
+
+#[cfg(test)]
+fn own(opened: libc::c_long) -> std::os::fd::OwnedFd {
+    use std::os::fd::FromRawFd;
+    let opened = i32::try_from(opened).expect("descriptors are small");
+    // SAFETY: the kernel has just given us this descriptor, and nobody else has its number.
+    unsafe { std::os::fd::OwnedFd::from_raw_fd(opened) }
+}

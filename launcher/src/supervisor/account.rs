@@ -1,0 +1,92 @@
+//! The report, put together from what the run left behind.
+
+use super::{
+    limits::Seen,
+    reap::{Cause, Judged},
+};
+use crate::cgroup::Cgroup;
+use policies::{
+    plan::{Limits, Means},
+    report::{LimitName, LimitState, Usage, Verdict},
+    units::{Bytes, Millis},
+};
+use std::time::Duration;
+
+/// What a run used, from all means together.
+pub(super) fn usage(seen: &Seen, group: Option<&Cgroup>, wall: Duration, output: u64) -> Usage {
+    let counted = group.map(Cgroup::usage).unwrap_or_default();
+    Usage {
+        wall: Some(millis(wall)),
+        cpu: counted.cpu.or(seen.cpu.map(millis)),
+        memory_peak: counted.memory_peak.or(seen.memory.map(Bytes)),
+        processes_peak: counted.processes_peak.or(seen.tasks),
+        output: Some(Bytes(output)),
+        disk: seen.disk.map(Bytes),
+        fuel: None,
+    }
+}
+
+/// The rows of `limits`.
+pub(super) fn limits(limits: &Limits, judged: &Judged, seen: &Seen) -> Vec<LimitState> {
+    let is = |verdict| judged.verdict == verdict;
+    let row = |limit, value, means: String, met| LimitState { limit, value, means, met };
+    vec![
+        row(
+            LimitName::Wall,
+            limits.wall.value.map(|limit| limit.0),
+            named(limits.wall.means, "clock"),
+            is(Verdict::WallTime),
+        ),
+        row(
+            LimitName::Cpu,
+            limits.cpu.value.map(|limit| limit.0),
+            named(limits.cpu.means, "cpuacct"),
+            is(Verdict::CpuTime),
+        ),
+        row(
+            LimitName::Memory,
+            limits.memory.value.map(|limit| limit.0),
+            named(limits.memory.means, "memory"),
+            is(Verdict::Memory),
+        ),
+        row(LimitName::Pids, limits.pids.value, named(limits.pids.means, "pids"), seen.met.processes),
+        row(LimitName::Nofile, Some(limits.nofile), named(Means::Rlimit, "nofile"), false),
+        row(
+            LimitName::Output,
+            limits.output.value.map(|limit| limit.0),
+            named(limits.output.means, "count"),
+            is(Verdict::Output),
+        ),
+        row(LimitName::Disk, Some(limits.disk.0), named(Means::Tmpfs, "size"), seen.met.disk),
+    ]
+}
+
+/// A means in words. Memory, processes and time that rlimits hold for each process are also looked at for the whole tree.
+fn named(means: Means, what: &str) -> String {
+    match means {
+        Means::CgroupV1 => format!("cgroup v1 {what}"),
+        Means::CgroupV2 => format!("cgroup v2 {}", if what == "cpuacct" { "cpu" } else { what }),
+        Means::Rlimit if what == "nofile" => "rlimit".to_owned(),
+        Means::Rlimit => "rlimit for each process, and polling of the tree".to_owned(),
+        Means::Polling => "polling of the tree".to_owned(),
+        Means::Supervisor => format!("supervisor's {what}"),
+        Means::Tmpfs => "tmpfs size".to_owned(),
+    }
+}
+
+/// The audit's words for a limit that ended the run.
+pub(super) fn limit_of(cause: &Cause, limits: &Limits) -> Option<(&'static str, String)> {
+    let ms = |limit: Option<Millis>| limit.map_or(0, |limit| limit.0);
+    let bytes = |limit: Option<Bytes>| limit.map_or(0, |limit| limit.0);
+    Some(match cause {
+        Cause::Memory => ("memory", format!("more than {} bytes of memory", bytes(limits.memory.value))),
+        Cause::Cpu => ("cpu", format!("more than {} ms of processor time", ms(limits.cpu.value))),
+        Cause::Wall => ("wall", format!("more than {} ms by the clock", ms(limits.wall.value))),
+        Cause::Output => ("output", format!("more than {} bytes of output", bytes(limits.output.value))),
+        Cause::Broken(_) => return None,
+    })
+}
+
+fn millis(time: Duration) -> Millis {
+    Millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}

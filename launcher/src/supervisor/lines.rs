@@ -1,0 +1,135 @@
+//! Output as lines for the report.
+//!
+//! Invariant: bounded by the bytes that the caller wants to keep, whatever the program prints.
+
+/// Splits bytes into lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    lines: Vec<String>,
+    partial: Vec<u8>,
+    left: usize,
+    replaced: Replaced,
+    cut: Cut,
+}
+
+/// Whether bytes that are not UTF-8 were replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replaced {
+    /// No.
+    Nothing,
+    /// Some.
+    Some,
+}
+
+/// Whether there was more than could be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// No.
+    Whole,
+    /// Yes.
+    Short,
+}
+
+impl Lines {
+    /// Keeps the first `bytes`.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self {
+            lines: Vec::new(),
+            partial: Vec::new(),
+            left: bytes,
+            replaced: Replaced::Nothing,
+            cut: Cut::Whole,
+        }
+    }
+
+    /// Takes more bytes.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let kept = bytes.get(..self.left).unwrap_or(bytes);
+        if kept.len() < bytes.len() {
+            self.cut = Cut::Short;
+        }
+        self.left = self.left.saturating_sub(kept.len());
+        for piece in kept.split_inclusive(|&byte| byte == b'\n') {
+            self.partial.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                self.partial.pop();
+                self.end_line();
+            }
+        }
+    }
+
+    /// Takes one whole line, which may have line breaks in it (a print of a language).
+    pub(super) fn push_whole(&mut self, text: &[u8]) {
+        let kept = text.get(..self.left).unwrap_or(text);
+        if kept.len() < text.len() {
+            self.cut = Cut::Short;
+            if kept.is_empty() {
+                return;
+            }
+        }
+        // The line break counts too, or endless empty lines would be kept.
+        self.left = self.left.saturating_sub(kept.len() + 1);
+        self.partial.extend_from_slice(kept);
+        self.end_line();
+    }
+
+    /// The lines, the unfinished last one included.
+    pub(super) fn finish(mut self) -> (Vec<String>, Replaced, Cut) {
+        if !self.partial.is_empty() {
+            self.end_line();
+        }
+        (self.lines, self.replaced, self.cut)
+    }
+
+    fn end_line(&mut self) {
+        let bytes = std::mem::take(&mut self.partial);
+        let line = String::from_utf8(bytes).unwrap_or_else(|error| {
+            self.replaced = Replaced::Some;
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        });
+        self.lines.push(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(pieces: &[&[u8]], keep: usize) -> (Vec<String>, Replaced, Cut) {
+        let mut lines = Lines::new(keep);
+        pieces.iter().for_each(|piece| lines.push(piece));
+        lines.finish()
+    }
+
+    #[test]
+    fn lines_are_split_wherever_the_pieces_end() {
+        let (lines, replaced, cut) = split(&[b"a\nb", b"c\n\nd"], 100);
+        assert_eq!(lines, ["a", "bc", "", "d"]);
+        assert_eq!((replaced, cut), (Replaced::Nothing, Cut::Whole));
+    }
+
+    #[test]
+    fn a_character_cut_by_a_piece_is_whole_again() {
+        assert_eq!(split(&["é".as_bytes().split_at(1).0, "é".as_bytes().split_at(1).1], 9).0, ["é"]);
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_replaced_and_flagged() {
+        let (lines, replaced, _) = split(&[b"a\xffb\n"], 100);
+        assert_eq!((lines, replaced), (vec!["a\u{fffd}b".to_owned()], Replaced::Some));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_is_wanted() {
+        let (lines, _, cut) = split(&[b"ab\ncd\n", b"ef\n"], 4);
+        assert_eq!((lines, cut), (vec!["ab".to_owned(), "c".to_owned()], Cut::Short));
+        assert_eq!(split(&[b"abcd"], 4).2, Cut::Whole);
+    }
+
+    #[test]
+    fn empty_prints_are_bounded() {
+        let mut lines = Lines::new(3);
+        (0..100).for_each(|_| lines.push_whole(b""));
+        assert!(lines.finish().0.len() <= 100);
+    }
+}

@@ -1,0 +1,401 @@
+//! Standard streams: counted, cut at the limit, and never waited for.
+//!
+//! One buffer for each stream. It is filled only when it is empty, so that a slow reader slows the program and nothing
+//! else; the caller's end is never written to in a way that could block.
+//!
+//! Invariant: bytes up to the limit are delivered, over all streams together; the first byte beyond ends the run.
+//! Invariant: the caller's descriptors keep their flags: O_NONBLOCK would be shared with whoever else has the file
+//! open, the caller's shell included. Pipes and terminals are opened anew for that; other files don't block.
+//! Source: pipe(7), tty_ioctl(4), open(2) on O_NONBLOCK.
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl, open},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        socket::{MsgFlags, send},
+        stat::{Mode, SFlag, fstat},
+    },
+    unistd::{isatty, read, write},
+};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// As much as a pipe holds.
+const BUFFER: usize = 64 * 1024;
+
+/// Output bytes that may still be taken.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    left: Option<u64>,
+    used: u64,
+}
+
+impl Allowance {
+    pub(super) fn new(limit: Option<u64>) -> Self {
+        Self { left: limit, used: 0 }
+    }
+
+    /// Takes as many of `wanted` bytes as are left.
+    pub(super) fn take(&mut self, wanted: usize) -> usize {
+        let granted = match self.left {
+            Some(left) => wanted.min(usize::try_from(left).unwrap_or(usize::MAX)),
+            None => wanted,
+        };
+        self.left = self.left.map(|left| left.saturating_sub(granted as u64));
+        self.used = self.used.saturating_add(granted as u64);
+        granted
+    }
+
+    /// One byte more than is left: to see whether there is one.
+    fn look_ahead(&self) -> usize {
+        self.left.map_or(BUFFER, |left| usize::try_from(left).unwrap_or(BUFFER).saturating_add(1).min(BUFFER))
+    }
+
+    pub(super) fn used(&self) -> u64 {
+        self.used
+    }
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// So many bytes.
+    Bytes(usize),
+    /// None yet.
+    Later,
+    /// Nobody reads any more.
+    Gone,
+}
+
+/// How a file is written to without waiting.
+#[derive(Debug)]
+enum Manner {
+    /// It never blocks, or is non-blocking and our own.
+    Plain,
+    /// A file description of our own.
+    Reopened(OwnedFd),
+    /// A flag for each call.
+    Socket,
+    /// So many bytes at most, after poll said that there is room.
+    Small(usize),
+}
+
+/// The manner for `file`, which belongs to the caller.
+fn manner_of(file: BorrowedFd<'_>, access: OFlag) -> Manner {
+    let kind = fstat(file).map(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
+    let small = match kind {
+        Ok(SFlag::S_IFSOCK) => return Manner::Socket,
+        Ok(SFlag::S_IFIFO) => libc::PIPE_BUF,
+        Ok(SFlag::S_IFCHR) if isatty(file) == Ok(true) => 512,
+        _ => return Manner::Plain,
+    };
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = access | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    open(path.as_str(), flags, Mode::empty()).map_or(Manner::Small(small), Manner::Reopened)
+}
+
+/// Writes without waiting.
+fn write_now(file: BorrowedFd<'_>, manner: &Manner, bytes: &[u8]) -> Written {
+    let done = match manner {
+        Manner::Plain => write(file, bytes),
+        Manner::Reopened(own) => write(own, bytes),
+        Manner::Socket => send(file.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL),
+        Manner::Small(most) => {
+            let mut one = [PollFd::new(file, PollFlags::POLLOUT)];
+            if poll(&mut one, PollTimeout::ZERO) != Ok(1) {
+                return Written::Later;
+            }
+            write(file, bytes.get(..*most).unwrap_or(bytes))
+        }
+    };
+    match done {
+        Ok(count) => Written::Bytes(count),
+        Err(Errno::EAGAIN | Errno::EINTR) => Written::Later,
+        Err(_) => Written::Gone,
+    }
+}
+
+/// Bytes on their way.
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    fn pending(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Reads into the empty buffer.
+    fn fill(&mut self, from: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
+        if self.bytes.len() < BUFFER {
+            self.bytes.resize(BUFFER, 0);
+        }
+        (self.start, self.end) = (0, 0);
+        let room = self.bytes.get_mut(..most.min(BUFFER)).unwrap_or_default();
+        self.end = read(from, room)?;
+        Ok(self.end)
+    }
+
+    fn took(&mut self, count: usize) {
+        self.start = self.end.min(self.start + count);
+    }
+
+    fn cut_to(&mut self, length: usize) {
+        self.end = self.end.min(self.start + length);
+    }
+
+    fn clear(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+}
+
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filled {
+    /// Bytes, or none just now.
+    Bytes,
+    /// The stream has ended.
+    End,
+    /// More than was allowed; the surplus is gone.
+    Over,
+}
+
+/// One stream from the jail to the caller.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    from: Option<OwnedFd>,
+    to: Option<super::wants::Sink>,
+    manner: Option<Manner>,
+    buffer: Buffer,
+}
+
+impl Outlet {
+    pub(super) fn new(from: Option<OwnedFd>, to: super::wants::Sink) -> Self {
+        Self { from, to: Some(to), manner: None, buffer: Buffer::default() }
+    }
+
+    /// The jail's end, when more of it can be taken.
+    pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
+        self.from.as_ref().filter(|_| self.buffer.is_empty()).map(AsFd::as_fd)
+    }
+
+    /// The caller's end, when something waits for it.
+    pub(super) fn writable(&self) -> Option<BorrowedFd<'_>> {
+        if self.buffer.is_empty() {
+            return None;
+        }
+        match &self.manner {
+            Some(Manner::Reopened(own)) => Some(own.as_fd()),
+            _ => self.to.as_ref()?.file(),
+        }
+    }
+
+    /// Whether everything was taken and delivered.
+    pub(super) fn is_done(&self) -> bool {
+        self.from.is_none() && self.buffer.is_empty()
+    }
+
+    /// Takes what the jail has written; `seen` gets what was allowed of it.
+    pub(super) fn fill(&mut self, allowance: &mut Allowance, mut seen: impl FnMut(&[u8])) -> Filled {
+        let Some(from) = &self.from else { return Filled::End };
+        match self.buffer.fill(from.as_fd(), allowance.look_ahead()) {
+            Ok(0) => {
+                self.from = None;
+                Filled::End
+            }
+            Ok(count) => {
+                let granted = allowance.take(count);
+                self.buffer.cut_to(granted);
+                seen(self.buffer.pending());
+                if granted < count { Filled::Over } else { Filled::Bytes }
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => Filled::Bytes,
+            // EIO: the last holder of the terminal's other side has closed it.
+            Err(_) => {
+                self.from = None;
+                Filled::End
+            }
+        }
+    }
+
+    /// Queues bytes that didn't come from the jail's stream itself; only while [`Self::is_idle`].
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
+        if self.buffer.is_empty() {
+            self.buffer.clear();
+        }
+        self.buffer.bytes.truncate(self.buffer.end);
+        self.buffer.bytes.extend_from_slice(bytes);
+        self.buffer.end = self.buffer.bytes.len();
+    }
+
+    /// Delivers what the caller takes now. `Gone` once: nobody reads any more.
+    pub(super) fn flush(&mut self) -> Written {
+        let mut delivered = 0;
+        while !self.buffer.is_empty() {
+            let Some(file) = self.to.as_ref().and_then(super::wants::Sink::file) else {
+                self.buffer.clear();
+                break;
+            };
+            let manner = self.manner.get_or_insert_with(|| manner_of(file, OFlag::O_WRONLY));
+            match write_now(file, manner, self.buffer.pending()) {
+                Written::Bytes(count) => {
+                    self.buffer.took(count);
+                    delivered += count;
+                }
+                Written::Later => return Written::Later,
+                Written::Gone => {
+                    // The program sees what it would see without us: its own write fails.
+                    self.buffer.clear();
+                    self.from = None;
+                    self.to = None;
+                    return Written::Gone;
+                }
+            }
+        }
+        Written::Bytes(delivered)
+    }
+
+    /// Takes nothing more from the jail; what was taken is still delivered.
+    pub(super) fn close_from(&mut self) {
+        self.from = None;
+    }
+
+    /// Gives up what the caller hasn't taken.
+    pub(super) fn abandon(&mut self) {
+        self.from = None;
+        self.buffer.clear();
+    }
+}
+
+/// The caller's input to the jail.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    from: super::wants::Source,
+    reopened: Option<OwnedFd>,
+    to: Option<OwnedFd>,
+    buffer: Buffer,
+    state: InletState,
+    at_end: AtEnd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InletState {
+    Fresh,
+    Open,
+    /// In the background of its terminal.
+    Paused,
+    Ended,
+}
+
+/// What the jail gets at the input's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtEnd {
+    /// Its pipe is closed.
+    Close,
+    /// The terminal's end-of-file character.
+    Character,
+}
+
+impl Inlet {
+    pub(super) fn new(from: super::wants::Source, to: Option<OwnedFd>, at_end: AtEnd) -> Self {
+        let (to, state) = match (from.file().is_some(), to) {
+            (true, Some(to)) => (Some(to), InletState::Fresh),
+            _ => (None, InletState::Ended),
+        };
+        Self { from, reopened: None, to, buffer: Buffer::default(), state, at_end }
+    }
+
+    /// The caller's end, when more of it can be taken.
+    pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
+        let open = matches!(self.state, InletState::Fresh | InletState::Open);
+        if !open || !self.buffer.is_empty() || self.to.is_none() {
+            return None;
+        }
+        self.reopened.as_ref().map(AsFd::as_fd).or_else(|| self.from.file())
+    }
+
+    /// The jail's end, when something waits for it.
+    pub(super) fn writable(&self) -> Option<BorrowedFd<'_>> {
+        self.to.as_ref().filter(|_| !self.buffer.is_empty()).map(AsFd::as_fd)
+    }
+
+    /// Takes what the caller has, and passes it on at once if there is room.
+    pub(super) fn fill(&mut self) {
+        if self.state == InletState::Fresh {
+            self.open();
+        }
+        let Some(from) = self.reopened.as_ref().map(AsFd::as_fd).or_else(|| self.from.file()) else { return };
+        match self.buffer.fill(from, BUFFER) {
+            Ok(0) => self.end(),
+            Ok(_) => self.flush(),
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(Errno::EIO) if isatty(from) == Ok(true) => self.state = InletState::Paused,
+            Err(_) => self.end(),
+        }
+    }
+
+    /// Passes on what waits.
+    pub(super) fn flush(&mut self) {
+        let Some(to) = &self.to else { return };
+        match write_now(to.as_fd(), &Manner::Plain, self.buffer.pending()) {
+            Written::Bytes(count) => self.buffer.took(count),
+            Written::Later => {}
+            Written::Gone => self.close(),
+        }
+        if self.state == InletState::Ended && self.buffer.is_empty() {
+            self.to = None;
+        }
+    }
+
+    /// Reads again after a pause.
+    pub(super) fn resume(&mut self) {
+        if self.state == InletState::Paused {
+            self.state = InletState::Open;
+        }
+    }
+
+    /// Closes the jail's end.
+    pub(super) fn close(&mut self) {
+        self.state = InletState::Ended;
+        self.to = None;
+        self.buffer.clear();
+    }
+
+    fn open(&mut self) {
+        self.state = InletState::Open;
+        // A pipe may be read by others too, and then be empty by the time that we read.
+        if let Some(Manner::Reopened(own)) = self.from.file().map(|file| manner_of(file, OFlag::O_RDONLY)) {
+            self.reopened = Some(own);
+        }
+        if let Some(to) = &self.to {
+            set_nonblocking(to.as_fd());
+        }
+    }
+
+    fn end(&mut self) {
+        match self.at_end {
+            AtEnd::Close => self.close(),
+            AtEnd::Character => {
+                self.state = InletState::Ended;
+                if self.buffer.bytes.first_mut().map(|byte| *byte = 4).is_some() {
+                    (self.buffer.start, self.buffer.end) = (0, 1);
+                }
+                self.flush();
+            }
+        }
+    }
+}
+
+/// For our own descriptors only.
+fn set_nonblocking(file: BorrowedFd<'_>) {
+    let flags = fcntl(file, FcntlArg::F_GETFL).map(OFlag::from_bits_retain).unwrap_or(OFlag::empty());
+    // It can't fail on an open descriptor; if it did, writes to it would merely wait.
+    let _ = fcntl(file, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK));
+}

@@ -1,0 +1,103 @@
+//! Signals to the launcher: taken in order, passed on, never lost.
+//!
+//! They are blocked before the jail is made, so that none arrives between; the jail's child gets the old mask back.
+//!
+//! Invariant: a signal that the caller had ignored (nohup, a shell's background job) stays ignored.
+//! Invariant: SIGTTIN and SIGTTOU can't stop the supervisor: a stopped one would hold no limit.
+//! Source: signal(7), signalfd(2).
+
+use crate::sys::disposition;
+use nix::{
+    errno::Errno,
+    sys::{
+        signal::{SigSet, SigmaskHow, Signal, sigprocmask},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The first one asks the program to end; the second ends it.
+const STOPS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+/// These are passed on.
+const PASSED: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
+/// These are about the terminal.
+const JOB: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGCONT];
+/// Blocked, and never read.
+const DEAF: [Signal; 2] = [Signal::SIGTTIN, Signal::SIGTTOU];
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// End the run.
+    Stop(Signal),
+    /// Tell the program.
+    Pass(Signal),
+    /// The window has another size.
+    Resize,
+    /// Stand still.
+    Suspend,
+    /// Go on.
+    Resume,
+}
+
+/// The signals as a descriptor.
+#[derive(Debug)]
+pub struct SignalSource {
+    file: SignalFd,
+    before: SigSet,
+}
+
+/// Blocks the signals that the supervisor handles and opens the descriptor. To be called before the jail is made, in
+/// a process with one thread.
+///
+/// # Errors
+/// Those of sigprocmask(2) and signalfd(2).
+pub fn block() -> Result<SignalSource, Errno> {
+    let mut read = SigSet::empty();
+    for signal in STOPS.into_iter().chain(PASSED).chain(JOB) {
+        let asks = !STOPS.contains(&signal) || !disposition::is_ignored(signal);
+        if asks {
+            read.add(signal);
+        }
+    }
+    let mut blocked = read;
+    DEAF.into_iter().for_each(|signal| blocked.add(signal));
+    let mut before = SigSet::empty();
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&blocked), Some(&mut before))?;
+    let file = SignalFd::with_flags(&read, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    Ok(SignalSource { file, before })
+}
+
+impl SignalSource {
+    /// The mask from before, for the child to set.
+    #[must_use]
+    pub fn mask_before(&self) -> &SigSet {
+        &self.before
+    }
+
+    /// The next signal, if one waits.
+    pub(super) fn next(&self) -> Option<Asked> {
+        let info = self.file.read_signal().ok()??;
+        let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok())?;
+        Some(match signal {
+            Signal::SIGTSTP => Asked::Suspend,
+            Signal::SIGCONT => Asked::Resume,
+            Signal::SIGWINCH => Asked::Resize,
+            signal if STOPS.contains(&signal) => Asked::Stop(signal),
+            signal => Asked::Pass(signal),
+        })
+    }
+}
+
+impl AsFd for SignalSource {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for SignalSource {
+    fn drop(&mut self) {
+        // What arrives from here on is for the launcher itself, which is about to end.
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! What the caller of a run wants of its streams.
+
+use super::signals::SignalSource;
+use policies::units::Bytes;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Where standard input comes from.
+#[derive(Debug)]
+pub enum Source {
+    /// Nowhere: the input is empty.
+    Empty,
+    /// The caller's own.
+    Caller,
+    /// An open file, pipe or socket.
+    File(OwnedFd),
+}
+
+/// Where a standard stream goes.
+#[derive(Debug)]
+pub enum Sink {
+    /// The caller's standard output.
+    Stdout,
+    /// The caller's standard error.
+    Stderr,
+    /// An open file, pipe or socket.
+    File(OwnedFd),
+    /// Nowhere; it is still counted, and kept if that is wanted.
+    Nowhere,
+}
+
+impl Sink {
+    /// The open file behind it.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Stdout => Some(standard(1)),
+            Self::Stderr => Some(standard(2)),
+            Self::File(file) => Some(file.as_fd()),
+            Self::Nowhere => None,
+        }
+    }
+}
+
+impl Source {
+    /// The open file behind it.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Empty => None,
+            Self::Caller => Some(standard(0)),
+            Self::File(file) => Some(file.as_fd()),
+        }
+    }
+}
+
+/// Standard streams of this process; std keeps all three open from its start on.
+fn standard(number: u8) -> BorrowedFd<'static> {
+    use std::sync::LazyLock;
+    static STREAMS: LazyLock<(std::io::Stdin, std::io::Stdout, std::io::Stderr)> =
+        LazyLock::new(|| (std::io::stdin(), std::io::stdout(), std::io::stderr()));
+    match number {
+        0 => STREAMS.0.as_fd(),
+        1 => STREAMS.1.as_fd(),
+        _ => STREAMS.2.as_fd(),
+    }
+}
+
+/// Whether output is kept for the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Only counted.
+    Nothing,
+    /// The first bytes of it, as lines.
+    AtMost(Bytes),
+}
+
+/// What the caller wants.
+#[derive(Debug)]
+pub struct Wants {
+    /// Standard input.
+    pub stdin: Source,
+    /// Standard output, and everything that comes from a terminal.
+    pub stdout: Sink,
+    /// Standard error.
+    pub stderr: Sink,
+    /// Lines for the report.
+    pub keep: Keep,
+    /// Signals, blocked before the jail was made; `None` where the caller has its own way to stop a run.
+    pub signals: Option<SignalSource>,
+}

@@ -1,0 +1,517 @@
+//! The loop: waits for one of a closed list of events, and has one handler for each.
+//!
+//! A run goes through three phases: the program runs; it has ended, and init is being collected; what it had written is
+//! delivered. In the last one a slow reader may take its time, and a signal ends the wait.
+//!
+//! Invariant: within a turn the program's end is seen before the clock is looked at, and both before any output.
+//! Invariant: nothing in a turn waits but the one poll.
+
+use super::{
+    account,
+    audit::Audit,
+    limits::Watcher,
+    lines::{Cut, Lines, Replaced},
+    notify::Refuser,
+    reap::{self, Cause, Ending, Evidence, FuelLeft},
+    relay::{Allowance, AtEnd, Filled, Inlet, Outlet},
+    signals::{Asked, SignalSource},
+    terminal::{self, CallerTerminal},
+    wants::{Keep, Sink, Wants},
+};
+use crate::{
+    cgroup::Cgroup,
+    jail::{ExitRecord, Running},
+    sys::pidfd,
+};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, ppoll},
+    sys::{signal::Signal, time::TimeSpec},
+};
+use policies::{
+    plan::{Payload, Plan, Stream},
+    report::{Report, Verdict},
+};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+/// Watches the run until nothing of it is left, and tells how it went.
+#[must_use]
+pub fn supervise(running: Running, plan: &Plan, cgroup: Option<Cgroup>, wants: Wants) -> Report {
+    let mut watch = Watch::new(running, plan, cgroup, wants);
+    while !watch.is_over() {
+        watch.turn();
+    }
+    watch.report()
+}
+
+/// What can happen. The order is that of the handlers in a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// The program has ended, or init was killed.
+    Ended,
+    /// Nothing of the jail is alive.
+    Gone,
+    /// A signal to the launcher.
+    Signal,
+    /// The memory limit was met.
+    Memory,
+    /// A system call was refused.
+    Refused,
+    /// The caller takes output.
+    OutWritable,
+    /// There is output.
+    OutReadable,
+    /// The caller takes errors.
+    ErrWritable,
+    /// There are errors.
+    ErrReadable,
+    /// The jail takes input.
+    InWritable,
+    /// There is input.
+    InReadable,
+}
+
+/// The events that are there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ready(u16);
+
+impl Ready {
+    fn add(&mut self, event: Event) {
+        self.0 |= 1 << event as u16;
+    }
+
+    fn has(self, event: Event) -> bool {
+        self.0 & 1 << event as u16 != 0
+    }
+}
+
+/// What a turn waits for.
+#[derive(Debug, Default)]
+struct Waiting<'a> {
+    events: Vec<Event>,
+    files: Vec<PollFd<'a>>,
+}
+
+impl<'a> Waiting<'a> {
+    fn add(&mut self, event: Event, file: Option<BorrowedFd<'a>>, flags: PollFlags) {
+        if let Some(file) = file {
+            self.events.push(event);
+            self.files.push(PollFd::new(file, flags));
+        }
+    }
+}
+
+/// Lines for the report.
+#[derive(Debug)]
+struct Kept {
+    out: Lines,
+    err: Lines,
+}
+
+#[derive(Debug)]
+struct Watch<'p> {
+    plan: &'p Plan,
+    started: Instant,
+    init: OwnedFd,
+    payload: OwnedFd,
+    exit: OwnedFd,
+    /// Closed only when everything is over: init watches the other end.
+    _lifeline: OwnedFd,
+    refuser: Option<Refuser>,
+    watcher: Watcher,
+    out: Outlet,
+    err: Outlet,
+    input: Inlet,
+    /// The jail's terminal, and the caller's if it has one.
+    master: Option<OwnedFd>,
+    caller: Option<CallerTerminal>,
+    signals: Option<SignalSource>,
+    kept: Option<Kept>,
+    allowance: Allowance,
+    audit: Audit,
+    refused_output: bool,
+    cause: Option<Cause>,
+    stop: Option<Signal>,
+    kill_at: Option<Instant>,
+    killed: bool,
+    ending: Option<Ending>,
+    /// From the start to the end of the program.
+    wall: Duration,
+    collected: bool,
+}
+
+impl<'p> Watch<'p> {
+    fn new(running: Running, plan: &'p Plan, cgroup: Option<Cgroup>, wants: Wants) -> Self {
+        let started = Instant::now();
+        let streams = running.streams;
+        // The output of a terminal and its input are one descriptor; each side has its own handle on it.
+        let master = streams.terminal.as_ref().and_then(|master| master.try_clone().ok());
+        let caller = master.as_ref().and_then(|_| wants.stdin.file().and_then(CallerTerminal::of));
+        if let (Some(caller), Some(master)) = (&caller, &master) {
+            caller.enter();
+            caller.tell_size(master.as_fd());
+        }
+        let (to_jail, at_end) = match &master {
+            Some(master) => (master.try_clone().ok(), AtEnd::Character),
+            None => (streams.stdin, AtEnd::Close),
+        };
+        let (stdout, stderr) = match plan.stdout {
+            Stream::Relayed => (wants.stdout, wants.stderr),
+            Stream::Closed => (Sink::Nowhere, Sink::Nowhere),
+        };
+        let context = match plan.payload {
+            Payload::Runtime => "program",
+            Payload::Command { .. } => "command",
+        };
+        let kept = match wants.keep {
+            Keep::AtMost(bytes) if plan.stdout == Stream::Relayed => {
+                let bytes = usize::try_from(bytes.0).unwrap_or(usize::MAX);
+                Some(Kept { out: Lines::new(bytes), err: Lines::new(bytes) })
+            }
+            Keep::AtMost(_) | Keep::Nothing => None,
+        };
+        Self {
+            plan,
+            started,
+            init: running.init_pidfd,
+            payload: running.payload_pidfd,
+            exit: running.exit_pipe,
+            _lifeline: running.lifeline,
+            refuser: running.listener.map(Refuser::new),
+            watcher: Watcher::new(&plan.limits, cgroup, running.init, running.scratch, started),
+            out: Outlet::new(streams.terminal.or(streams.stdout), stdout),
+            err: Outlet::new(streams.stderr, stderr),
+            input: Inlet::new(wants.stdin, to_jail, at_end),
+            master,
+            caller,
+            signals: wants.signals,
+            kept,
+            allowance: Allowance::new(plan.limits.output.value.map(|limit| limit.0)),
+            audit: Audit::new(context),
+            refused_output: false,
+            cause: None,
+            stop: None,
+            kill_at: None,
+            killed: false,
+            ending: None,
+            wall: Duration::ZERO,
+            collected: false,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.collected && self.out.is_done() && self.err.is_done()
+    }
+
+    /// Waits once, and handles what is there.
+    fn turn(&mut self) {
+        // Whether this turn's wait saw all that the jail ever wrote.
+        let was_collected = self.collected;
+        let ready = self.wait();
+        if ready.has(Event::Ended) {
+            self.ended();
+        }
+        if ready.has(Event::Gone) {
+            self.gone();
+        }
+        if ready.has(Event::Signal) {
+            self.signals();
+        }
+        if ready.has(Event::Memory)
+            && let Some(cause) = self.watcher.answer_alarm()
+        {
+            self.end(cause);
+        }
+        self.clock();
+        if ready.has(Event::Refused)
+            && let Some(refuser) = &mut self.refuser
+        {
+            refuser.answer(&mut self.audit);
+        }
+        if ready.has(Event::OutReadable) {
+            let kept = self.kept.as_mut().map(|kept| &mut kept.out);
+            let filled = self.out.fill(&mut self.allowance, keep_in(kept));
+            self.filled(filled);
+        }
+        if ready.has(Event::ErrReadable) {
+            let kept = self.kept.as_mut().map(|kept| &mut kept.err);
+            let filled = self.err.fill(&mut self.allowance, keep_in(kept));
+            self.filled(filled);
+        }
+        if ready.has(Event::OutReadable) || ready.has(Event::OutWritable) {
+            self.out.flush();
+        }
+        if ready.has(Event::ErrReadable) || ready.has(Event::ErrWritable) {
+            self.err.flush();
+        }
+        if ready.has(Event::InReadable) {
+            self.input.fill();
+        }
+        if ready.has(Event::InWritable) {
+            self.input.flush();
+        }
+        if was_collected {
+            // No writer is left: what can't be read now will never come.
+            let later = |event| !ready.has(event);
+            if later(Event::OutReadable) && later(Event::OutWritable) && self.out.readable().is_some() {
+                self.out.close_from();
+            }
+            if later(Event::ErrReadable) && later(Event::ErrWritable) && self.err.readable().is_some() {
+                self.err.close_from();
+            }
+        }
+    }
+
+    /// The one place that waits.
+    fn wait(&mut self) -> Ready {
+        let now = Instant::now();
+        let refusals_at = self.refuser.as_mut().and_then(|refuser| refuser.ready_at(now));
+        let timeout = self.timeout(now, refusals_at);
+        let running = self.ending.is_none();
+        let mut on = Waiting::default();
+        let alarm = self.watcher.alarm().filter(|_| running);
+        let refuser = self.refuser.as_ref().filter(|_| refusals_at.is_none());
+        on.add(Event::Ended, running.then(|| self.exit.as_fd()), PollFlags::POLLIN);
+        on.add(Event::Gone, (!self.collected).then(|| self.init.as_fd()), PollFlags::POLLIN);
+        on.add(Event::Signal, self.signals.as_ref().map(AsFd::as_fd), PollFlags::POLLIN);
+        on.add(
+            Event::Memory,
+            alarm.map(AsFd::as_fd),
+            alarm.map_or(PollFlags::empty(), |alarm| alarm.flags()),
+        );
+        on.add(Event::Refused, refuser.map(AsFd::as_fd), PollFlags::POLLIN);
+        on.add(Event::OutWritable, self.out.writable(), PollFlags::POLLOUT);
+        on.add(Event::OutReadable, self.out.readable(), PollFlags::POLLIN);
+        on.add(Event::ErrWritable, self.err.writable(), PollFlags::POLLOUT);
+        on.add(Event::ErrReadable, self.err.readable(), PollFlags::POLLIN);
+        on.add(Event::InWritable, self.input.writable(), PollFlags::POLLOUT);
+        on.add(Event::InReadable, self.input.readable(), PollFlags::POLLIN);
+        let mut ready = Ready::default();
+        // EINTR: a signal that isn't ours to read; the next turn waits again.
+        if ppoll(&mut on.files, timeout.map(TimeSpec::from_duration), None).is_ok() {
+            for (event, file) in on.events.into_iter().zip(on.files) {
+                if file.revents().is_some_and(|found| !found.is_empty()) {
+                    ready.add(event);
+                }
+            }
+        }
+        ready
+    }
+
+    /// How long the wait may last; `None`: for ever.
+    fn timeout(&self, now: Instant, refusals_at: Option<Instant>) -> Option<Duration> {
+        if self.collected {
+            // Without a writer left, what there is to read is there now.
+            let reads = self.out.readable().is_some() || self.err.readable().is_some();
+            return reads.then_some(Duration::ZERO);
+        }
+        if self.ending.is_some() || self.killed {
+            return None;
+        }
+        let at = [self.watcher.wake_at(), self.kill_at, refusals_at].into_iter().flatten().min();
+        at.map(|at| at.saturating_duration_since(now))
+    }
+
+    /// Init has told of the program's end, or is dead itself.
+    fn ended(&mut self) {
+        self.wall = self.started.elapsed();
+        let mut bytes = [0; ExitRecord::SIZE];
+        let ending = match nix::unistd::read(&self.exit, &mut bytes) {
+            Ok(ExitRecord::SIZE) => Ending::Told(ExitRecord::decode(bytes)),
+            Err(Errno::EINTR) => return,
+            Ok(_) | Err(_) => Ending::Untold,
+        };
+        self.ending = Some(ending);
+        let told_cpu = match ending {
+            Ending::Told(record) => Some(Duration::from_micros(record.cpu_us)),
+            Ending::Untold => None,
+        };
+        if let Some(cause) = self.watcher.last_look(told_cpu) {
+            self.cause.get_or_insert(cause);
+        }
+        // Init is about to end by itself, and everything in the jail with it; this makes sure of it.
+        self.kill();
+        self.refuser = None;
+        self.input.close();
+    }
+
+    /// Init has ended, so nothing of the jail is left.
+    fn gone(&mut self) {
+        if self.ending.is_none() {
+            // It was killed, and this came first; the record, if there is one, is in the pipe.
+            self.ended();
+        }
+        // It can't fail: init is our child and was seen to have ended.
+        let _ = reap::collect(self.init.as_fd());
+        self.collected = true;
+    }
+
+    /// Signals to the launcher.
+    fn signals(&mut self) {
+        while let Some(asked) = self.signals.as_ref().and_then(SignalSource::next) {
+            match asked {
+                Asked::Stop(signal) => self.stop(signal),
+                Asked::Pass(signal) => self.pass(signal),
+                Asked::Resize => match (&self.caller, &self.master) {
+                    (Some(caller), Some(master)) => caller.tell_size(master.as_fd()),
+                    _ => self.pass(Signal::SIGWINCH),
+                },
+                Asked::Suspend => {
+                    // The jail has a session of its own, so the shell's stop didn't reach it.
+                    self.pass(Signal::SIGSTOP);
+                    terminal::suspend(self.caller.as_ref());
+                    self.resume();
+                }
+                Asked::Resume => self.resume(),
+            }
+        }
+    }
+
+    fn resume(&mut self) {
+        if let (Some(caller), Some(master)) = (&self.caller, &self.master) {
+            caller.enter();
+            caller.tell_size(master.as_fd());
+        }
+        self.input.resume();
+        self.pass(Signal::SIGCONT);
+    }
+
+    /// Asks the program to end, or ends it.
+    ///
+    /// SIGHUP without a terminal is how services are told to read their settings again: it is passed on, and is the cause
+    /// of the end if the program dies of it, but no time starts to run. With a terminal it says that the terminal is gone.
+    fn stop(&mut self, signal: Signal) {
+        if self.ending.is_some() {
+            // Only the delivery of output is left, and the caller doesn't want to wait for it.
+            self.out.abandon();
+            self.err.abandon();
+            return;
+        }
+        if self.kill_at.is_some() {
+            self.kill();
+            return;
+        }
+        self.stop = Some(signal);
+        self.pass(signal);
+        if signal == Signal::SIGHUP && self.caller.is_none() {
+            return;
+        }
+        let grace = Duration::from_millis(self.plan.limits.grace.0);
+        self.kill_at = Instant::now().checked_add(grace);
+    }
+
+    fn pass(&self, signal: Signal) {
+        // ESRCH: it has just ended, and its record is on the way.
+        let _ = pidfd::send_signal(self.payload.as_fd(), signal);
+    }
+
+    /// What is due by the clock, while the program runs.
+    fn clock(&mut self) {
+        if self.ending.is_some() || self.killed {
+            return;
+        }
+        let now = Instant::now();
+        if self.kill_at.is_some_and(|at| now >= at) {
+            self.kill();
+        }
+        if let Some(cause) = self.watcher.look(now) {
+            self.end(cause);
+        }
+    }
+
+    /// What a read of output brought.
+    fn filled(&mut self, filled: Filled) {
+        if self.plan.stdout == Stream::Closed && !self.refused_output && self.allowance.used() > 0 {
+            self.refused_output = true;
+            self.audit.refused_output();
+        }
+        if filled == Filled::Over {
+            self.end(Cause::Output);
+            self.out.close_from();
+            self.err.close_from();
+        }
+    }
+
+    /// Ends the run for a cause; the first one stays.
+    fn end(&mut self, cause: Cause) {
+        self.cause.get_or_insert(cause);
+        self.kill();
+    }
+
+    /// Kills init, and everything in the jail with it.
+    fn kill(&mut self) {
+        self.killed = true;
+        // ESRCH: it has ended already.
+        let _ = pidfd::send_signal(self.init.as_fd(), Signal::SIGKILL);
+    }
+
+    fn report(mut self) -> Report {
+        drop(self.caller.take());
+        let limits = &self.plan.limits;
+        let (seen, group) = self.watcher.finish();
+        let judged = reap::judge(&Evidence {
+            ending: self.ending.unwrap_or(Ending::Untold),
+            cause: self.cause.as_ref(),
+            stop: self.stop,
+            fuel: FuelLeft::Enough,
+            met: seen.met,
+        });
+        let usage = account::usage(&seen, group.as_ref(), self.wall, self.allowance.used());
+        drop(group);
+        let mut errors = Vec::new();
+        match &self.cause {
+            Some(Cause::Broken(how)) => errors.push(how.clone()),
+            Some(cause) => {
+                if let Some((limit, reason)) = account::limit_of(cause, limits) {
+                    self.audit.limit_met(limit, reason);
+                }
+            }
+            None if judged.verdict == Verdict::JailFailed => {
+                errors.push("the jail's init was killed from outside".to_owned());
+            }
+            None => {}
+        }
+        let mut output = Vec::new();
+        let mut output_replaced = false;
+        if let Some(kept) = self.kept {
+            for (lines, to) in [(kept.out, &mut output), (kept.err, &mut errors)] {
+                let (lines, replaced, cut) = lines.finish();
+                to.extend(lines);
+                output_replaced |= replaced == Replaced::Some;
+                if cut == Cut::Short {
+                    to.push("(the report keeps no more)".to_owned());
+                }
+            }
+        }
+        let (audit, audit_dropped) = self.audit.finish();
+        Report {
+            ok: judged.verdict == Verdict::Ok,
+            status: judged.verdict,
+            exit: judged.exit,
+            signal: judged.signal,
+            output,
+            output_replaced,
+            errors,
+            audit,
+            audit_dropped,
+            timed_out: matches!(judged.verdict, Verdict::WallTime | Verdict::CpuTime),
+            llm_tokens: 0,
+            usage,
+            layers: self.plan.layers.clone(),
+            limits: account::limits(limits, &judged, &seen),
+        }
+    }
+}
+
+/// Passes bytes to the lines that are kept, if any are.
+fn keep_in(lines: Option<&mut Lines>) -> impl FnMut(&[u8]) {
+    let mut lines = lines;
+    move |bytes| {
+        if let Some(lines) = &mut lines {
+            lines.push(bytes);
+        }
+    }
+}
