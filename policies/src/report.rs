@@ -105,13 +105,13 @@ pub struct Report {
     pub status: Verdict,
     /// Exit code of the program, when it exited.
     pub exit: Option<i32>,
-    /// Signal that killed the program, when one did.
+    /// Signal that killed the program, when one did; for `stopped`, the one that the launcher got.
     pub signal: Option<i32>,
     /// What it printed: lines of a foreign command, prints of a language.
     pub output: Vec<String>,
     /// Whether bytes that are not UTF-8 were replaced in `output`.
     pub output_replaced: bool,
-    /// What went wrong: error texts of the language or of the jail.
+    /// What went wrong: error texts of the language or of the jail, a foreign command's lines on standard error.
     pub errors: Vec<String>,
     /// What each wall said no (or yes) to.
     pub audit: Vec<Entry>,

@@ -1,1 +1,3 @@
-//! See the modules.
+//! The command line: one module for each command, and the exit codes.
+
+pub mod exit;

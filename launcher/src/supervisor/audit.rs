@@ -2,7 +2,6 @@
 
 use policies::{
     audit::{Entry, Origin},
-    capability::Capability,
     layer::Layer,
 };
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,9 +27,8 @@ impl Audit {
         Self { context, entries: Vec::new(), of_filter: 0, dropped: 0, next: 1 }
     }
 
-    /// Notes a refused system call.
-    pub(super) fn refused_call(&mut self, name: &str) {
-        let capability = nearest(name).map_or_else(|| "none".to_owned(), name_of);
+    /// Notes a refused system call, with the capability that stands nearest to it.
+    pub(super) fn refused_call(&mut self, name: &str, capability: &str) {
         let reason = "refused by the filter with EPERM".to_owned();
         self.add(self.denial(Layer::Filter, capability, "seccomp", reason, name));
     }
@@ -38,12 +36,12 @@ impl Audit {
     /// Notes output that isn't granted.
     pub(super) fn refused_output(&mut self) {
         let reason = "stdout isn't granted: the output is dropped".to_owned();
-        self.add(self.denial(Layer::Broker, name_of(Capability::Stdout), "supervisor", reason, "stdout"));
+        self.add(self.denial(Layer::Broker, "stdout", "supervisor", reason, "stdout"));
     }
 
     /// Notes a limit that was met.
     pub(super) fn limit_met(&mut self, limit: &str, reason: String) {
-        self.add(self.denial(Layer::Limits, "none".to_owned(), "supervisor", reason, limit));
+        self.add(self.denial(Layer::Limits, "limits", "supervisor", reason, limit));
     }
 
     /// Takes an entry from the language.
@@ -76,11 +74,11 @@ impl Audit {
         (self.entries, self.dropped)
     }
 
-    fn denial(&self, layer: Layer, capability: String, source: &str, reason: String, target: &str) -> Entry {
+    fn denial(&self, layer: Layer, capability: &str, source: &str, reason: String, target: &str) -> Entry {
         Entry {
             ts: now(),
             context: self.context.to_owned(),
-            capability,
+            capability: capability.to_owned(),
             granted: false,
             source: source.to_owned(),
             reason,
@@ -99,32 +97,6 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// A capability's name in the ceiling's grammar.
-fn name_of(capability: Capability) -> String {
-    let json = serde_json::to_string(&capability).unwrap_or_default();
-    json.trim_matches('"').to_owned()
-}
-
-/// The capability that a refused system call is nearest to; none for those that no capability is about.
-fn nearest(call: &str) -> Option<Capability> {
-    let is = |names: &[&str]| names.iter().any(|name| call.starts_with(name));
-    if is(&["socket", "connect", "bind", "listen", "accept", "send", "recv", "getsockopt", "setsockopt"]) {
-        Some(Capability::Net)
-    } else if is(&["execve", "fork", "vfork", "clone"]) {
-        Some(Capability::Exec)
-    } else if is(&["open", "creat", "mknod", "name_to_handle_at", "truncate", "rename", "unlink", "link"])
-        || is(&["mount", "umount", "pivot_root", "chroot", "move_mount", "fs", "swap", "quota", "fanotify"])
-    {
-        Some(Capability::File)
-    } else if is(&["keyctl", "add_key", "request_key"]) {
-        Some(Capability::Secret)
-    } else if is(&["clock_settime", "settimeofday", "adjtimex", "clock_adjtime", "stime"]) {
-        Some(Capability::Time)
-    } else {
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,20 +104,11 @@ mod tests {
     #[test]
     fn a_flood_of_refused_calls_is_counted_and_leaves_room_for_others() {
         let mut audit = Audit::new("command");
-        (0..250).for_each(|_| audit.refused_call("ptrace"));
+        (0..250).for_each(|_| audit.refused_call("ptrace", "syscall"));
         audit.limit_met("wall", "100 ms are over".into());
         let (entries, dropped) = audit.finish();
         assert_eq!((entries.len(), dropped), (101, 150));
         assert_eq!(entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=101).collect::<Vec<_>>());
         assert_eq!(entries[100].layer, Layer::Limits);
-    }
-
-    #[test]
-    fn a_refused_call_names_the_nearest_capability() {
-        let named = |call: &str| nearest(call).map(name_of);
-        assert_eq!(named("socket").as_deref(), Some("net"));
-        assert_eq!(named("execve").as_deref(), Some("exec"));
-        assert_eq!(named("mount").as_deref(), Some("file"));
-        assert_eq!(named("bpf"), None);
     }
 }

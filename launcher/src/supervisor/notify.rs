@@ -6,7 +6,7 @@
 //! Source: seccomp_unotify(2).
 
 use super::audit::Audit;
-use crate::sys::notify;
+use crate::{jail::filter, sys::notify};
 use nix::errno::Errno;
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -45,7 +45,7 @@ impl Refuser {
             match notify::receive(self.listener.as_fd()) {
                 Ok(notice) => {
                     self.tokens -= 1;
-                    audit.refused_call(&call_name(notice.nr));
+                    audit.refused_call(filter::syscall_name(notice.nr), filter::capability_of(notice.nr));
                     // ENOENT: the caller was killed while it waited, and needs no answer.
                     let _: Result<(), Errno> = notify::refuse(self.listener.as_fd(), notice);
                 }
@@ -80,8 +80,4 @@ impl AsFd for Refuser {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
-}
-
-fn call_name(number: i32) -> String {
-    format!("system call {number}")
 }
