@@ -10,12 +10,7 @@ use super::{
     libraries::open,
 };
 use nix::unistd::{AccessFlags, access};
-use std::{
-    ffi::OsStr,
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsStr, fs::File, io, path::Path};
 
 /// Scripts whose interpreter is a script.
 const MOST_SCRIPTS: usize = 4;
