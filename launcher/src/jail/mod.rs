@@ -1,5 +1,232 @@
-//! The jail: planned → staged → confined. See the modules in order.
+//! The jail: planned → staged → confined.
+//!
+//! ```text
+//! supervisor ── clone ──▶ init (pid 1): cgroup, ids, session, root, pivot ── fork ──▶ payload: streams, limits,
+//!     ▲  ids maps, go ──▶                                                             Linux caps, Landlock, filter,
+//!     │                                                                               self-test, exec
+//!     └─── control channel: descriptors on the way, a failure record, or the end when the exec succeeded
+//! ```
+//!
+//! Invariant: the steps happen in the order of [`Step::ALL`]; a failed one ends the start, and nothing of the program
+//! has run. The type says how far a jail is: only a staged one can be started, and only once.
 
 pub mod filter;
+mod identity;
+mod init;
+#[cfg(debug_assertions)]
+mod inject;
+mod landlock;
+pub mod network;
+mod payload;
+mod root;
 mod running;
+mod stage;
+mod step;
+
 pub use running::{ExitRecord, Running, Streams};
+pub use stage::{CopyIn, Inputs};
+pub use step::{Failure, Step};
+
+use crate::sys::{
+    clone::{self, Side},
+    socket,
+};
+use init::InitPipes;
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    sys::socket::{AddressFamily, SockFlag, SockType, socketpair},
+    unistd::pipe2,
+};
+use policies::plan::{Network, Plan};
+use stage::{ParentStreams, Staged};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use step::AtStep;
+
+/// The first argument that makes thirdwall's own file the language runtime.
+pub const RUNTIME_FLAG: &str = "--runtime-process";
+
+/// A jail that was decided on. `State` says how far it is.
+///
+/// ```compile_fail
+/// # fn wrong(plan: policies::plan::Plan) {
+/// // A jail that was only planned can't be started.
+/// launcher::jail::Jail::planned(plan).start();
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Jail<State>(State);
+
+/// Decided, nothing done.
+#[derive(Debug)]
+pub struct Planned(Plan);
+
+/// All material made, no process yet.
+#[derive(Debug)]
+pub struct Ready {
+    staged: Staged,
+    streams: ParentStreams,
+}
+
+impl Jail<Planned> {
+    /// From a plan.
+    #[must_use]
+    pub fn planned(plan: Plan) -> Self {
+        Self(Planned(plan))
+    }
+
+    /// Makes all that the children need.
+    ///
+    /// # Errors
+    /// The step whose material could not be made.
+    pub fn stage(self, inputs: Inputs) -> Result<(Jail<Ready>, Plan), Failure> {
+        let (staged, streams) = stage::stage(&self.0.0, inputs)?;
+        Ok((Jail(Ready { staged, streams }), self.0.0))
+    }
+}
+
+impl Jail<Ready> {
+    /// Builds the jail and executes the program in it.
+    ///
+    /// # Errors
+    /// The step that failed; everything that was begun is gone again, and nothing of the program has run.
+    pub fn start(self) -> Result<Running, Failure> {
+        let Ready { staged, streams } = self.0;
+        let (control, control_child) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).at(Step::Clone)?;
+        let (exit_pipe, exit) = pipe2(OFlag::O_CLOEXEC).at(Step::Clone)?;
+        let (lifeline_child, lifeline) = pipe2(OFlag::O_CLOEXEC).at(Step::Clone)?;
+
+        let mut namespaces = libc::CLONE_NEWUSER
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWUTS;
+        staged.reached(Step::EnterNetwork)?;
+        match staged.network {
+            Network::SharedEmpty => network::enter_shared()?,
+            Network::OwnEmpty => namespaces |= libc::CLONE_NEWNET,
+        }
+        staged.reached(Step::Clone)?;
+        let (inside, host) = (staged.inside, staged.host);
+        match clone::fork_into(namespaces as u64).at(Step::Clone)? {
+            Side::Child => {
+                // The parent's ends: the lifeline above all, whose last writer must be the supervisor.
+                drop((control, exit_pipe, lifeline, streams));
+                init::run(staged, InitPipes { control: control_child, exit, lifeline: lifeline_child })
+            }
+            Side::Parent { pid, pidfd } => {
+                drop((control_child, exit, lifeline_child, staged));
+                let told = identity::write_maps(pid, inside, host)
+                    .at(Step::IdMaps)
+                    .and_then(|()| socket::send(control.as_fd(), b"g", None).at(Step::IdMaps))
+                    .and_then(|()| listen(control.as_fd()));
+                match told {
+                    Ok(Told { payload: Some(payload_pidfd), listener, scratch, terminal }) => Ok(Running {
+                        init: pid,
+                        init_pidfd: pidfd,
+                        payload_pidfd,
+                        exit_pipe,
+                        lifeline,
+                        listener,
+                        scratch,
+                        streams: Streams {
+                            stdin: streams.stdin,
+                            stdout: streams.stdout,
+                            stderr: streams.stderr,
+                            terminal,
+                            frames: streams.frames,
+                        },
+                    }),
+                    told => {
+                        drop(lifeline);
+                        let _gone = crate::sys::process::kill_by_pidfd(pidfd.as_fd());
+                        let _reaped = init::reap(&pidfd);
+                        Err(told.err().unwrap_or(Failure { step: Step::ForkPayload, errno: Errno::ECHILD, item: None }))
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Staged {
+    /// Marks the place of a step; in debug builds a test can make it fail here.
+    #[cfg(debug_assertions)]
+    pub(crate) fn reached(&self, step: Step) -> Result<(), Failure> {
+        if self.fail_at == Some(step) { Err(Errno::EIO).at(step) } else { Ok(()) }
+    }
+
+    /// Marks the place of a step.
+    #[cfg(not(debug_assertions))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the debug build's signature")]
+    pub(crate) fn reached(&self, _step: Step) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// The children's end of the control channel: one tagged message each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Channel<'a>(pub(crate) BorrowedFd<'a>);
+
+const SCRATCH: u8 = b's';
+const PAYLOAD: u8 = b'p';
+const LISTENER: u8 = b'l';
+const TERMINAL: u8 = b't';
+const FAILED: u8 = b'f';
+
+impl Channel<'_> {
+    fn scratch(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        socket::send(self.0, &[SCRATCH], Some(fd))
+    }
+    fn payload(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        socket::send(self.0, &[PAYLOAD], Some(fd))
+    }
+    fn listener(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        socket::send(self.0, &[LISTENER], Some(fd))
+    }
+    fn terminal(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        socket::send(self.0, &[TERMINAL], Some(fd))
+    }
+    fn fail(self, failure: Failure) {
+        let mut message = [FAILED; Failure::SIZE + 1];
+        message[1..].copy_from_slice(&failure.encode());
+        // Nobody to tell means that the supervisor is gone; this process ends next in any case.
+        let _told = socket::send(self.0, &message, None);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    payload: Option<OwnedFd>,
+    listener: Option<OwnedFd>,
+    scratch: Option<OwnedFd>,
+    terminal: Option<OwnedFd>,
+}
+
+/// Reads the channel to its end, which the exec brings.
+fn listen(control: BorrowedFd<'_>) -> Result<Told, Failure> {
+    let mut told = Told::default();
+    loop {
+        let mut message = [0; Failure::SIZE + 1];
+        let (length, descriptor) = match socket::receive(control, &mut message) {
+            Err(Errno::EINTR) => continue,
+            other => other.at(Step::Clone)?,
+        };
+        if length == 0 {
+            return Ok(told);
+        }
+        match message[0] {
+            SCRATCH => told.scratch = descriptor,
+            PAYLOAD => told.payload = descriptor,
+            LISTENER => told.listener = descriptor,
+            TERMINAL => told.terminal = descriptor,
+            _failed => {
+                let mut record = [0; Failure::SIZE];
+                record.copy_from_slice(&message[1..]);
+                let unreadable = Failure { step: Step::Clone, errno: Errno::EPROTO, item: None };
+                return Err(Failure::decode(&record).unwrap_or(unreadable));
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Who the payload is: id maps, the unused host id, idmapped mounts, Linux capabilities.
+//!
+//! Source: user_namespaces(7), capabilities(7), mount_setattr(2) "ID-mapped mounts".
+
+use super::step::{AtStep, Failure, Step};
+use crate::sys::{clone::{self, Side}, mount, process};
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, open},
+    sys::{
+        signal::Signal,
+        stat::{Mode, fstat},
+        wait::waitpid,
+    },
+    unistd::{Pid, write},
+};
+use policies::plan::{Identity, Outside};
+use std::{
+    ffi::CString,
+    os::fd::{AsFd, OwnedFd},
+};
+
+/// First of the host ids that a jail of a root caller may take: above all that distributions and systemd hand out
+/// (systemd's "Users, Groups, UIDs and GIDs" page: containers end at 0x6FFFFFFF), below 2^31.
+const FIRST_UNUSED: u32 = 0x7000_0000;
+
+/// The ids that stand for the jail's user on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HostIds {
+    /// User.
+    pub(crate) uid: u32,
+    /// Group.
+    pub(crate) gid: u32,
+}
+
+impl HostIds {
+    /// Chosen for this launcher. Two launchers alive at one time have two pids, hence two ids, so that neither
+    /// signals nor process limits of one jail meet another's.
+    pub(crate) fn choose(identity: Identity) -> Self {
+        match identity.outside {
+            Outside::Caller => Self { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
+            Outside::Unused => {
+                // pid_max is at most 2^22 (proc_sys_kernel(5)).
+                let own = std::process::id() & 0x3f_ffff;
+                Self { uid: FIRST_UNUSED + own, gid: FIRST_UNUSED + own }
+            }
+        }
+    }
+}
+
+/// Writes the maps of `pid`'s new user namespace: one id inside, one outside.
+pub(crate) fn write_maps(pid: Pid, inside: (u32, u32), outside: HostIds) -> Result<(), Errno> {
+    if !nix::unistd::geteuid().is_root() {
+        // Without it an unprivileged caller may not write a group map (user_namespaces(7)).
+        write_proc(pid, "setgroups", "deny")?;
+    }
+    write_proc(pid, "uid_map", &format!("{} {} 1", inside.0, outside.uid))?;
+    write_proc(pid, "gid_map", &format!("{} {} 1", inside.1, outside.gid))
+}
+
+fn write_proc(pid: Pid, name: &str, content: &str) -> Result<(), Errno> {
+    let path = CString::new(format!("/proc/{pid}/{name}")).map_err(|_| Errno::EINVAL)?;
+    let file = open(path.as_c_str(), OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    write(&file, content.as_bytes()).map(drop)
+}
+
+/// A detached copy of the tree at `source` on which the owner of its top appears as the jail's user.
+pub(crate) fn idmapped_tree(source: &str, host: HostIds) -> Result<Option<OwnedFd>, Failure> {
+    let step = Step::BuildRoot;
+    let path = CString::new(source).map_err(|_| Errno::EINVAL).at(step)?;
+    let tree = mount::clone_tree(crate::sys::fd::cwd(), &path).at(step)?;
+    let owner = fstat(&tree).at(step)?;
+    if owner.st_uid == host.uid && owner.st_gid == host.gid {
+        return Ok(Some(tree));
+    }
+    let userns = user_namespace((owner.st_uid, owner.st_gid), host).at(step)?;
+    mount::set_idmap(tree.as_fd(), userns.as_fd()).at(step)?;
+    Ok(Some(tree))
+}
+
+/// A user namespace that exists only for its maps: a child makes it, and its descriptor keeps it.
+fn user_namespace(inside: (u32, u32), outside: HostIds) -> Result<OwnedFd, Errno> {
+    match clone::fork_into(libc::CLONE_NEWUSER as u64)? {
+        Side::Child => loop {
+            nix::unistd::pause();
+        },
+        Side::Parent { pid, pidfd: _pidfd } => {
+            let made = write_maps(pid, inside, outside).and_then(|()| {
+                let path = CString::new(format!("/proc/{pid}/ns/user")).map_err(|_| Errno::EINVAL)?;
+                open(path.as_c_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
+            });
+            nix::sys::signal::kill(pid, Signal::SIGKILL)?;
+            waitpid(pid, None)?;
+            made
+        }
+    }
+}
+
+/// Becomes the jail's user, with no supplementary group where the kernel lets a process drop them.
+///
+/// The namespace's Linux capabilities stay: uid 0 is not mapped, so no change of ids is one away from root.
+pub(crate) fn become_user(uid: u32, gid: u32, drop_groups: bool) -> Result<(), Failure> {
+    let step = Step::BecomeUser;
+    if drop_groups {
+        nix::unistd::setgroups(&[]).at(step)?;
+    }
+    let (uid, gid) = (nix::unistd::Uid::from_raw(uid), nix::unistd::Gid::from_raw(gid));
+    nix::unistd::setresgid(gid, gid, gid).at(step)?;
+    nix::unistd::setresuid(uid, uid, uid).at(step)
+}
+
+/// Empties all five sets of Linux capabilities.
+pub(crate) fn drop_linux_caps() -> Result<(), Failure> {
+    use caps::CapSet;
+    for set in [CapSet::Ambient, CapSet::Bounding, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+        if caps::clear(None, set).is_err() {
+            return Err(Errno::last()).at(Step::DropLinuxCaps);
+        }
+    }
+    Ok(())
+}
+
+/// Takes the traces of the launcher from what others in the jail could read of this process.
+pub(crate) fn not_dumpable() -> Result<(), Failure> {
+    nix::sys::prctl::set_dumpable(false).at(Step::NotDumpable)
+}
+
+/// See [`process::default_action`].
+pub(crate) fn default_signals() -> Result<(), Errno> {
+    process::default_action(Signal::SIGPIPE)
+}

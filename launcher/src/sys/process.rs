@@ -1,0 +1,118 @@
+//! What a process says of itself: signals, terminal, limits, the end.
+
+use nix::errno::Errno;
+use std::{convert::Infallible, ffi::CStr, os::fd::{AsRawFd, BorrowedFd}};
+
+/// Pointers to strings, ended by a null pointer, for execveat(2). Made before the fork.
+#[derive(Debug)]
+pub(crate) struct StringArray {
+    pointers: Vec<*const libc::c_char>,
+    _strings: Vec<std::ffi::CString>,
+}
+
+impl StringArray {
+    /// Takes the strings.
+    pub(crate) fn new(strings: Vec<std::ffi::CString>) -> Self {
+        let mut pointers: Vec<_> = strings.iter().map(|s| s.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+        Self { pointers, _strings: strings }
+    }
+}
+
+/// Executes the file that `fd` is open on. Returns only when that failed.
+///
+/// Source: execveat(2), AT_EMPTY_PATH.
+pub(crate) fn exec(fd: BorrowedFd<'_>, argv: &StringArray, environment: &StringArray) -> Result<Infallible, Errno> {
+    let empty: &CStr = c"";
+    // SAFETY: the path is NUL-terminated; both arrays hold live NUL-terminated strings and end with a null pointer.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            fd.as_raw_fd(),
+            empty.as_ptr(),
+            argv.pointers.as_ptr(),
+            environment.pointers.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    Err(Errno::last())
+}
+
+/// Ends this process at once, without destructors or buffers: for children between fork and exec.
+///
+/// Source: _exit(2).
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: ends the process; nothing runs afterwards.
+    unsafe { libc::_exit(code) }
+}
+
+/// Puts the action of `signal` back to the default. Rust's runtime ignores SIGPIPE, and that survives an exec.
+///
+/// Source: signal(7); execve(2), "ignored signals stay ignored".
+pub(crate) fn default_action(signal: nix::sys::signal::Signal) -> Result<(), Errno> {
+    // SAFETY: SIG_DFL installs no handler of ours.
+    let before = unsafe { libc::signal(signal as libc::c_int, libc::SIG_DFL) };
+    if before == libc::SIG_ERR { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// Makes `terminal` the controlling terminal of the calling session leader.
+///
+/// Source: ioctl_tty(2), TIOCSCTTY.
+pub(crate) fn control_terminal(terminal: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: TIOCSCTTY takes a plain number.
+    Errno::result(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSCTTY, 0) }).map(drop)
+}
+
+/// The number of a pseudo-terminal from its master, after unlocking it.
+///
+/// Source: ioctl_tty(2), TIOCSPTLCK, TIOCGPTN.
+pub(crate) fn unlock_terminal(master: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let mut number: libc::c_uint = 0;
+    let unlocked: libc::c_int = 0;
+    // SAFETY: TIOCSPTLCK reads one int that lives over the call.
+    Errno::result(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked) })?;
+    // SAFETY: TIOCGPTN writes one unsigned int that lives over the call.
+    Errno::result(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTN, &raw mut number) })?;
+    Ok(number)
+}
+
+/// Sets the size of `terminal`.
+///
+/// Source: ioctl_tty(2), TIOCSWINSZ.
+pub(crate) fn set_window_size(terminal: BorrowedFd<'_>, size: &nix::pty::Winsize) -> Result<(), Errno> {
+    // SAFETY: TIOCSWINSZ reads one winsize that lives over the call.
+    Errno::result(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const *size) }).map(drop)
+}
+
+/// A call that no filter of ours knows, with arguments that the kernel itself would answer with EINVAL.
+///
+/// Source: clone(2), "clone3()": EINVAL for a size below CLONE_ARGS_SIZE_VER0.
+pub(crate) fn unknown_call() -> Errno {
+    // SAFETY: a null pointer with size 0 is refused before it is read.
+    unsafe { libc::syscall(libc::SYS_clone3, std::ptr::null::<libc::clone_args>(), 0usize) };
+    Errno::last()
+}
+
+/// Kills the process behind a pidfd, and with a jail's init all that is in the jail.
+///
+/// Source: pidfd_send_signal(2), Linux 5.1.
+pub(crate) fn kill_by_pidfd(pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+    signal_by_pidfd(pidfd, nix::sys::signal::Signal::SIGKILL)
+}
+
+/// Sends a signal to the process behind a pidfd.
+///
+/// Source: pidfd_send_signal(2), Linux 5.1.
+pub(crate) fn signal_by_pidfd(pidfd: BorrowedFd<'_>, signal: nix::sys::signal::Signal) -> Result<(), Errno> {
+    // SAFETY: a null siginfo asks for the default one; the rest are plain numbers.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal as libc::c_int,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    Errno::result(sent).map(drop)
+}

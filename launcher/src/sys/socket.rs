@@ -1,0 +1,40 @@
+//! One descriptor at a time over the start's control channel.
+
+use super::fd;
+use nix::{
+    errno::Errno,
+    sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg},
+};
+use std::{
+    io::{IoSlice, IoSliceMut},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+};
+
+/// Sends one message, with a descriptor or without.
+///
+/// Source: unix(7), SCM_RIGHTS.
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let raw = descriptor.map(|d| [d.as_raw_fd()]);
+    let rights = raw.as_ref().map(|raw| [ControlMessage::ScmRights(raw)]);
+    let control: &[ControlMessage<'_>] = rights.as_ref().map_or(&[], |r| r);
+    sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, MsgFlags::MSG_NOSIGNAL, None).map(drop)
+}
+
+/// Receives one message of at most `buffer.len()` bytes and at most one descriptor; 0 bytes = the end.
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut space = nix::cmsg_space!(std::os::fd::RawFd);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<UnixAddr>(
+        socket.as_raw_fd(),
+        &mut parts,
+        Some(&mut space),
+        MsgFlags::MSG_CMSG_CLOEXEC,
+    )?;
+    let mut descriptor = None;
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(raws) = control {
+            descriptor = raws.into_iter().map(fd::own).next_back();
+        }
+    }
+    Ok((message.bytes, descriptor))
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# What stands between a change and main, in the order of cost. CI runs exactly this.
+#   scripts/check.sh          everything
+#   scripts/check.sh quick    format and lints only
+set -euo pipefail
+cd "$(dirname "$0")/.."
+say() { printf '\n== %s\n' "$1"; }
+
+say 'format'
+cargo fmt --all --check
+say 'lints'
+cargo clippy --workspace --all-targets --locked -- -D warnings
+[ "${1:-}" = quick ] && exit 0
+say 'documentation'
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked --quiet
+if command -v cargo-deny >/dev/null 2>&1; then
+  say 'licences and sources'
+  cargo deny --offline check licenses bans sources
+else
+  printf '\nskipped: licences and sources: cargo-deny is not installed\n'
+fi
+say 'tests'
+cargo test --workspace --locked
