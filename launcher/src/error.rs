@@ -89,7 +89,9 @@ impl Error {
                 | Node::Proc
                 | Node::Pts => mount.at.0.clone(),
             }),
-            Step::Landlock => place.and_then(|place| plan.landlock.rules.get(place)).map(|rule| rule.at.0.clone()),
+            Step::Landlock => {
+                place.and_then(|place| plan.landlock.rules.get(place)).map(|rule| rule.at.0.clone())
+            }
             Step::WorkFolder => Some(plan.workdir.0.clone()),
             _any_other => None,
         };
@@ -100,7 +102,9 @@ impl Error {
     #[must_use]
     pub fn help(&self) -> Option<String> {
         match self {
-            Self::Usage { remedy, .. } | Self::Policy(_, remedy) => (!remedy.is_empty()).then(|| remedy.clone()),
+            Self::Usage { remedy, .. } | Self::Policy(_, remedy) => {
+                (!remedy.is_empty()).then(|| remedy.clone())
+            }
             Self::NotFound { .. } => Some("give the path of a file, or a name that is on PATH".into()),
             Self::NotExecutable { .. } | Self::File { .. } | Self::Supervise { .. } => None,
             Self::Step { failure, .. } => Some(step_help(*failure)),
@@ -113,12 +117,18 @@ impl Error {
         match self {
             Self::NotFound { .. } => 127,
             Self::NotExecutable { .. } => 126,
-            Self::Step { failure: Failure { step: Step::Exec | Step::OpenProgram, errno, .. }, .. } => match errno {
-                Errno::ENOENT => 127,
-                Errno::EACCES | Errno::ENOEXEC => 126,
-                _other => 125,
-            },
-            Self::Usage { .. } | Self::File { .. } | Self::Policy(..) | Self::Step { .. } | Self::Supervise { .. } => 125,
+            Self::Step { failure: Failure { step: Step::Exec | Step::OpenProgram, errno, .. }, .. } => {
+                match errno {
+                    Errno::ENOENT => 127,
+                    Errno::EACCES | Errno::ENOEXEC => 126,
+                    _other => 125,
+                }
+            }
+            Self::Usage { .. }
+            | Self::File { .. }
+            | Self::Policy(..)
+            | Self::Step { .. }
+            | Self::Supervise { .. } => 125,
         }
     }
 }
@@ -134,7 +144,9 @@ fn step_help(failure: Failure) -> String {
             "the prepared network namespace can't be entered: root can remove it with \
              `umount /run/thirdwall/empty-network`, and the next start makes it anew"
         }
-        (Step::EnterCgroup, _) => "the cgroup can't be entered: `thirdwall doctor` tells which hierarchy is usable",
+        (Step::EnterCgroup, _) => {
+            "the cgroup can't be entered: `thirdwall doctor` tells which hierarchy is usable"
+        }
         (Step::BuildRoot, Errno::ENOENT) => "the host has no such file: correct the policy or the path",
         (Step::BuildRoot, Errno::EINVAL) => {
             "the filesystem may not support idmapped mounts: give a folder on another one (ext4, xfs, btrfs; \
@@ -145,7 +157,9 @@ fn step_help(failure: Failure) -> String {
         (Step::OpenProgram, Errno::EMFILE) => {
             "your hard limit on open files is not above the jail's: lower --nofile, or raise it (ulimit -Hn)"
         }
-        (Step::Exec, Errno::ENOENT) => "the program's loader is not in the jail: add its folder to the policy's [provides]",
+        (Step::Exec, Errno::ENOENT) => {
+            "the program's loader is not in the jail: add its folder to the policy's [provides]"
+        }
         (Step::Exec, Errno::EACCES) => "the program, or its loader, may not be executed by the jail's user",
         (Step::MakeRoot | Step::PivotRoot | Step::BuildRoot, Errno::EPERM) => {
             "this host (often a container) refuses mounts in a user namespace: its runtime's profile must allow them; \

@@ -3,7 +3,10 @@
 //! Source: user_namespaces(7), capabilities(7), mount_setattr(2) "ID-mapped mounts".
 
 use super::step::{AtStep, Failure, Step};
-use crate::sys::{clone::{self, Side}, mount, process};
+use crate::sys::{
+    clone::{self, Side},
+    mount, process,
+};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
@@ -38,7 +41,9 @@ impl HostIds {
     /// signals nor process limits of one jail meet another's.
     pub(crate) fn choose(identity: Identity) -> Self {
         match identity.outside {
-            Outside::Caller => Self { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
+            Outside::Caller => {
+                Self { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() }
+            }
             Outside::Unused => {
                 // pid_max is at most 2^22 (proc_sys_kernel(5)).
                 let own = std::process::id() & 0x3f_ffff;
@@ -112,7 +117,8 @@ pub(crate) fn become_user(uid: u32, gid: u32, drop_groups: bool) -> Result<(), F
 /// Empties all five sets of Linux capabilities.
 pub(crate) fn drop_linux_caps() -> Result<(), Failure> {
     use caps::CapSet;
-    for set in [CapSet::Ambient, CapSet::Bounding, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+    for set in [CapSet::Ambient, CapSet::Bounding, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted]
+    {
         if caps::clear(None, set).is_err() {
             return Err(Errno::last()).at(Step::DropLinuxCaps);
         }

@@ -88,7 +88,8 @@ fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure
     channel.scratch(top.as_fd()).at(Step::SealRoot)?;
     drop(top);
     staged.reached(Step::HostName)?;
-    nix::unistd::sethostname(std::ffi::OsStr::new(staged.hostname.to_str().unwrap_or("jail"))).at(Step::HostName)?;
+    nix::unistd::sethostname(std::ffi::OsStr::new(staged.hostname.to_str().unwrap_or("jail")))
+        .at(Step::HostName)?;
 
     staged.reached(Step::ForkPayload)?;
     // Before the fork, so that the end of a short payload is not missed.
@@ -117,7 +118,8 @@ fn copy_in(staged: &Staged, top: BorrowedFd<'_>) -> Result<(), Failure> {
     let workdir = openat(top, relative, folder, Mode::empty()).at(step)?;
     for (place, (name, file)) in staged.copy_in.iter().enumerate() {
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-        let target = openat(&workdir, name.as_c_str(), flags, Mode::from_bits_truncate(file.mode)).at_item(step, place)?;
+        let target = openat(&workdir, name.as_c_str(), flags, Mode::from_bits_truncate(file.mode))
+            .at_item(step, place)?;
         loop {
             match nix::sys::sendfile::sendfile(&target, &file.file, None, 1 << 30).at_item(step, place)? {
                 0 => break,
@@ -142,8 +144,7 @@ fn watch(payload: Pid, signals: &SignalFd, pipes: InitPipes) -> ! {
         exit_now(125);
     }
     loop {
-        let mut events =
-            [PollFd::new(signals, PollFlags::POLLIN), PollFd::new(lifeline, PollFlags::empty())];
+        let mut events = [PollFd::new(signals, PollFlags::POLLIN), PollFd::new(lifeline, PollFlags::empty())];
         match poll(&mut events, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(_) => exit_now(125),
@@ -182,7 +183,11 @@ fn tell(exit: BorrowedFd<'_>, status: i32) -> ! {
 /// Moves the three to the numbers 0, 1, 2 and closes all else.
 fn keep_only(kept: [BorrowedFd<'_>; 3]) -> Result<[BorrowedFd<'static>; 3], Errno> {
     // Out of the way first, so that none is overwritten by another.
-    let high = [fd::duplicate_above(kept[0], 64)?, fd::duplicate_above(kept[1], 64)?, fd::duplicate_above(kept[2], 64)?];
+    let high = [
+        fd::duplicate_above(kept[0], 64)?,
+        fd::duplicate_above(kept[1], 64)?,
+        fd::duplicate_above(kept[2], 64)?,
+    ];
     for (number, descriptor) in high.iter().enumerate() {
         fd::duplicate_to(descriptor.as_fd(), number as i32, true)?;
     }

@@ -33,7 +33,8 @@ impl StagedRules {
         let abi = ABI::from(plan.abi as i32);
         let mut rules = Vec::with_capacity(plan.rules.len());
         for (place, rule) in plan.rules.iter().enumerate() {
-            let at = CString::new(rule.at.0.as_str()).map_err(|_| Errno::EINVAL).at_item(Step::Landlock, place)?;
+            let at =
+                CString::new(rule.at.0.as_str()).map_err(|_| Errno::EINVAL).at_item(Step::Landlock, place)?;
             rules.push((at, rights(&rule.rights) & AccessFs::from_all(abi)));
         }
         Ok(Some(Self { abi, rules }))

@@ -93,7 +93,8 @@ impl Jail<Ready> {
     pub fn start(self) -> Result<Running, Failure> {
         let Ready { staged, streams } = self.0;
         let (control, control_child) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).at(Step::Clone)?;
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+                .at(Step::Clone)?;
         let (exit_pipe, exit) = pipe2(OFlag::O_CLOEXEC).at(Step::Clone)?;
         let (lifeline_child, lifeline) = pipe2(OFlag::O_CLOEXEC).at(Step::Clone)?;
 
@@ -140,9 +141,14 @@ impl Jail<Ready> {
                     }),
                     told => {
                         drop(lifeline);
-                        let _gone = crate::sys::process::kill_by_pidfd(pidfd.as_fd());
+                        let _gone =
+                            crate::sys::pidfd::send_signal(pidfd.as_fd(), nix::sys::signal::Signal::SIGKILL);
                         let _reaped = init::reap(&pidfd);
-                        Err(told.err().unwrap_or(Failure { step: Step::ForkPayload, errno: Errno::ECHILD, item: None }))
+                        Err(told.err().unwrap_or(Failure {
+                            step: Step::ForkPayload,
+                            errno: Errno::ECHILD,
+                            item: None,
+                        }))
                     }
                 }
             }

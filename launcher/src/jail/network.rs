@@ -59,7 +59,8 @@ fn make_pin() -> Result<OwnedFd, Errno> {
                 .map_err(|_| Errno::EINVAL)
                 .and_then(|path| open(path.as_c_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()));
             // Where /run can't be mounted on, the namespace still serves this start.
-            let _pinned = nix::mount::mount(Some(path.as_str()), PIN, None::<&str>, MsFlags::MS_BIND, None::<&str>);
+            let _pinned =
+                nix::mount::mount(Some(path.as_str()), PIN, None::<&str>, MsFlags::MS_BIND, None::<&str>);
             nix::sys::signal::kill(pid, Signal::SIGKILL)?;
             waitpid(pid, None)?;
             made

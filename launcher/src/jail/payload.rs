@@ -10,6 +10,7 @@ use super::{
 use crate::sys::{
     fd,
     process::{self, exit_now},
+    winsize,
 };
 use nix::{
     errno::Errno,
@@ -53,7 +54,9 @@ fn confine(staged: Staged, channel: Channel<'_>) -> Result<Infallible, Failure> 
     };
     let channel = Channel(control.as_fd());
     let passed = streams(staged.streams.as_ref(), terminal.as_ref()).at(Step::Streams)?;
-    // The rest of what this process inherited goes at the exec; nothing else of it is used from here on.
+    // What this process inherited is not used from here on: the low numbers go now, so that they are free under any
+    // limit on descriptors, and the rest goes at the exec.
+    fd::close_between(passed, 15).at(Step::Streams)?;
     fd::close_on_exec_from(passed).at(Step::Streams)?;
     staged.reached(Step::WorkFolder)?;
     chdir(staged.workdir.as_c_str()).at(Step::WorkFolder)?;
@@ -90,22 +93,20 @@ fn confine(staged: Staged, channel: Channel<'_>) -> Result<Infallible, Failure> 
         staged.reached(Step::SelfTestOpen)?;
         self_test_open()?;
     }
-    if let Some(programs) = &staged.filter {
-        staged.reached(Step::FilterDenied)?;
-        let listener = filter::install_denied(programs).at(Step::FilterDenied)?;
-        channel.listener(listener.as_fd()).at(Step::FilterDenied)?;
-        drop(listener);
-    }
     staged.reached(Step::DescriptorLimit)?;
     setrlimit(Resource::RLIMIT_NOFILE, staged.nofile, staged.nofile).at(Step::DescriptorLimit)?;
-    if let Some(programs) = &staged.filter {
-        staged.reached(Step::FilterUnknown)?;
-        filter::install_unknown(programs).at(Step::FilterUnknown)?;
+    let mut path = c"";
+    if let Some(program) = &staged.filter {
+        staged.reached(Step::Filter)?;
+        let listener = filter::install(program).at(Step::Filter)?;
+        channel.listener(listener.as_fd()).at(Step::Filter)?;
+        drop(listener);
         staged.reached(Step::SelfTestCall)?;
         self_test_call()?;
+        path = program.first_exec_path;
     }
     staged.reached(Step::Exec)?;
-    process::exec(fd::borrow(number), &staged.argv, &staged.environment).at(Step::Exec)
+    process::exec(fd::borrow(number), path, &staged.argv, &staged.environment).at(Step::Exec)
 }
 
 /// Opens a pseudo-terminal of the jail's own devpts, sends its master out, and makes its slave the controlling
@@ -117,7 +118,7 @@ fn open_terminal(size: &nix::pty::Winsize, channel: Channel<'_>) -> Result<Owned
     let slave = CString::new(format!("/dev/pts/{number}")).map_err(|_| Errno::EINVAL)?;
     let slave = open(slave.as_c_str(), flags, Mode::empty())?;
     process::control_terminal(slave.as_fd())?;
-    process::set_window_size(slave.as_fd(), size)?;
+    winsize::set(slave.as_fd(), *size)?;
     channel.terminal(master.as_fd())?;
     Ok(slave)
 }

@@ -37,11 +37,18 @@ pub(crate) struct StagedNode {
 #[derive(Debug)]
 enum Act {
     Folder,
-    Scratch { mode: Mode, attributes: u64 },
+    Scratch {
+        mode: Mode,
+        attributes: u64,
+    },
     Text(Vec<u8>),
     Link(CString),
     /// `ready` is a detached mount that the parent made (idmapped ones need its rights).
-    Bind { source: CString, attributes: u64, ready: Option<OwnedFd> },
+    Bind {
+        source: CString,
+        attributes: u64,
+        ready: Option<OwnedFd>,
+    },
     Device(&'static CStr),
     Proc,
     Pts,

@@ -85,7 +85,7 @@ pub(crate) struct Staged {
     pub(crate) nofile: u64,
     pub(crate) processes: Option<u64>,
     pub(crate) landlock: Option<StagedRules>,
-    pub(crate) filter: Option<filter::Programs>,
+    pub(crate) filter: Option<filter::Program>,
     pub(crate) signal_mask: SigSet,
     #[cfg(debug_assertions)]
     pub(crate) fail_at: Option<Step>,
@@ -112,7 +112,10 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
     let (program, argv) = match &plan.payload {
         Payload::Runtime => {
             let file = open(c"/proc/self/exe", OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
-            (Program::Itself(file.at(Step::OpenProgram)?), vec![text("thirdwall", step)?, text(super::RUNTIME_FLAG, step)?])
+            (
+                Program::Itself(file.at(Step::OpenProgram)?),
+                vec![text("thirdwall", step)?, text(super::RUNTIME_FLAG, step)?],
+            )
         }
         Payload::Command { program, argv, .. } => {
             let argv = argv.iter().map(|word| text(word, step)).collect::<Result<Vec<_>, _>>()?;
@@ -155,7 +158,11 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
             | policies::plan::Means::Tmpfs => None,
         },
         landlock: StagedRules::new(&plan.landlock)?,
-        filter: plan.filter.map(|name: FilterName| filter::programs(name, first_exec)),
+        filter: plan
+            .filter
+            .map(|name: FilterName| filter::program(name, first_exec))
+            .transpose()
+            .at(Step::Filter)?,
         signal_mask: inputs.signal_mask,
         #[cfg(debug_assertions)]
         fail_at: super::inject::wanted(),

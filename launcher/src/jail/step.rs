@@ -62,12 +62,10 @@ pub enum Step {
     Landlock,
     /// An open that Landlock must refuse: proof that it bites.
     SelfTestOpen,
-    /// The filter's first program, named denials to the supervisor, and its descriptor sent.
-    FilterDenied,
-    /// The limit on descriptors, lowered below the program's number: after the last descriptor was made.
+    /// The limit on descriptors, lowered below the program's number: nothing can be put on that number any more.
     DescriptorLimit,
-    /// The filter's second program, ENOSYS for what is unknown: last, since it may refuse any step above.
-    FilterUnknown,
+    /// The filter, and its listener sent: last, since it may refuse any step above.
+    Filter,
     /// A call that the filter must refuse: proof that it bites.
     SelfTestCall,
     /// The program takes the process over.
@@ -76,7 +74,7 @@ pub enum Step {
 
 impl Step {
     /// All of them, in order.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 30] = [
         Self::EnterNetwork,
         Self::Clone,
         Self::EnterCgroup,
@@ -103,9 +101,8 @@ impl Step {
         Self::NoNewPrivs,
         Self::Landlock,
         Self::SelfTestOpen,
-        Self::FilterDenied,
         Self::DescriptorLimit,
-        Self::FilterUnknown,
+        Self::Filter,
         Self::SelfTestCall,
         Self::Exec,
     ];
@@ -140,9 +137,8 @@ impl Step {
             Self::NoNewPrivs => "no-new-privs",
             Self::Landlock => "landlock",
             Self::SelfTestOpen => "self-test-open",
-            Self::FilterDenied => "filter-denied",
             Self::DescriptorLimit => "descriptor-limit",
-            Self::FilterUnknown => "filter-unknown",
+            Self::Filter => "filter",
             Self::SelfTestCall => "self-test-call",
             Self::Exec => "exec",
         }

@@ -19,7 +19,8 @@ pub(crate) fn duplicate_to(fd: BorrowedFd<'_>, to: RawFd, cloexec: bool) -> Resu
         return Errno::result(unsafe { libc::fcntl(to, libc::F_SETFD, flags) }).map(drop);
     }
     // SAFETY: dup3 takes plain numbers; what was open at `to` is replaced on purpose.
-    Errno::result(unsafe { libc::dup3(fd.as_raw_fd(), to, if cloexec { libc::O_CLOEXEC } else { 0 }) }).map(drop)
+    Errno::result(unsafe { libc::dup3(fd.as_raw_fd(), to, if cloexec { libc::O_CLOEXEC } else { 0 }) })
+        .map(drop)
 }
 
 /// A duplicate with a number of at least `least`, close-on-exec.
@@ -37,6 +38,13 @@ pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, least: RawFd) -> Result<OwnedF
 /// Source: close_range(2), CLOSE_RANGE_CLOEXEC, Linux 5.11.
 pub(crate) fn close_on_exec_from(first: RawFd) -> Result<(), Errno> {
     close_range(first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// Closes the descriptors `first..=last`, whoever opened them.
+///
+/// Source: close_range(2), Linux 5.9.
+pub(crate) fn close_between(first: RawFd, last: RawFd) -> Result<(), Errno> {
+    if first > last { Ok(()) } else { close_range(first, last as libc::c_uint, 0) }
 }
 
 /// Closes all descriptors from `first` on.

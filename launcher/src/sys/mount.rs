@@ -42,8 +42,7 @@ struct MountAttr {
 /// Submounts must come along: in a less privileged mount namespace they are locked to their parent.
 /// Source: open_tree(2), Linux 5.2; mount_namespaces(7), "Restrictions on mount namespaces".
 pub(crate) fn clone_tree(at: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
-    let flags =
-        OPEN_TREE_CLONE | libc::O_CLOEXEC as libc::c_uint | libc::AT_RECURSIVE as libc::c_uint;
+    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as libc::c_uint | libc::AT_RECURSIVE as libc::c_uint;
     // SAFETY: `path` is NUL-terminated and live; the other arguments are plain numbers.
     let fd = unsafe { libc::syscall(libc::SYS_open_tree, at.as_raw_fd(), path.as_ptr(), flags) };
     let fd = Errno::result(fd)?;
@@ -54,20 +53,24 @@ pub(crate) fn clone_tree(at: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Err
 /// Sets attributes on a mount and, if `recursive`, on all below it.
 ///
 /// Source: mount_setattr(2), Linux 5.12.
-pub(crate) fn set_attributes(mount: BorrowedFd<'_>, attributes: Attributes, recursive: bool) -> Result<(), Errno> {
-    setattr(mount, &MountAttr { attr_set: attributes.set, attr_clr: 0, propagation: 0, userns_fd: 0 }, recursive)
+pub(crate) fn set_attributes(
+    mount: BorrowedFd<'_>,
+    attributes: Attributes,
+    recursive: bool,
+) -> Result<(), Errno> {
+    setattr(
+        mount,
+        &MountAttr { attr_set: attributes.set, attr_clr: 0, propagation: 0, userns_fd: 0 },
+        recursive,
+    )
 }
 
 /// Makes owner ids appear through the maps of `userns` on a detached mount.
 ///
 /// Source: mount_setattr(2), "ID-mapped mounts", Linux 5.12 (filesystem by filesystem).
 pub(crate) fn set_idmap(mount: BorrowedFd<'_>, userns: BorrowedFd<'_>) -> Result<(), Errno> {
-    let attr = MountAttr {
-        attr_set: IDMAP,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: userns.as_raw_fd() as u64,
-    };
+    let attr =
+        MountAttr { attr_set: IDMAP, attr_clr: 0, propagation: 0, userns_fd: userns.as_raw_fd() as u64 };
     setattr(mount, &attr, true)
 }
 

@@ -1,7 +1,11 @@
 //! What a process says of itself: signals, terminal, limits, the end.
 
 use nix::errno::Errno;
-use std::{convert::Infallible, ffi::CStr, os::fd::{AsRawFd, BorrowedFd}};
+use std::{
+    convert::Infallible,
+    ffi::CStr,
+    os::fd::{AsRawFd, BorrowedFd},
+};
 
 /// Pointers to strings, ended by a null pointer, for execveat(2). Made before the fork.
 #[derive(Debug)]
@@ -19,11 +23,16 @@ impl StringArray {
     }
 }
 
-/// Executes the file that `fd` is open on. Returns only when that failed.
+/// Executes the file that `fd` is open on. Returns only when that failed. `empty` is the empty path at the address that
+/// the filter asks for.
 ///
 /// Source: execveat(2), AT_EMPTY_PATH.
-pub(crate) fn exec(fd: BorrowedFd<'_>, argv: &StringArray, environment: &StringArray) -> Result<Infallible, Errno> {
-    let empty: &CStr = c"";
+pub(crate) fn exec(
+    fd: BorrowedFd<'_>,
+    empty: &CStr,
+    argv: &StringArray,
+    environment: &StringArray,
+) -> Result<Infallible, Errno> {
     // SAFETY: the path is NUL-terminated; both arrays hold live NUL-terminated strings and end with a null pointer.
     unsafe {
         libc::syscall(
@@ -76,14 +85,6 @@ pub(crate) fn unlock_terminal(master: BorrowedFd<'_>) -> Result<u32, Errno> {
     Ok(number)
 }
 
-/// Sets the size of `terminal`.
-///
-/// Source: ioctl_tty(2), TIOCSWINSZ.
-pub(crate) fn set_window_size(terminal: BorrowedFd<'_>, size: &nix::pty::Winsize) -> Result<(), Errno> {
-    // SAFETY: TIOCSWINSZ reads one winsize that lives over the call.
-    Errno::result(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const *size) }).map(drop)
-}
-
 /// A call that no filter of ours knows, with arguments that the kernel itself would answer with EINVAL.
 ///
 /// Source: clone(2), "clone3()": EINVAL for a size below CLONE_ARGS_SIZE_VER0.
@@ -91,28 +92,4 @@ pub(crate) fn unknown_call() -> Errno {
     // SAFETY: a null pointer with size 0 is refused before it is read.
     unsafe { libc::syscall(libc::SYS_clone3, std::ptr::null::<libc::clone_args>(), 0usize) };
     Errno::last()
-}
-
-/// Kills the process behind a pidfd, and with a jail's init all that is in the jail.
-///
-/// Source: pidfd_send_signal(2), Linux 5.1.
-pub(crate) fn kill_by_pidfd(pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
-    signal_by_pidfd(pidfd, nix::sys::signal::Signal::SIGKILL)
-}
-
-/// Sends a signal to the process behind a pidfd.
-///
-/// Source: pidfd_send_signal(2), Linux 5.1.
-pub(crate) fn signal_by_pidfd(pidfd: BorrowedFd<'_>, signal: nix::sys::signal::Signal) -> Result<(), Errno> {
-    // SAFETY: a null siginfo asks for the default one; the rest are plain numbers.
-    let sent = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            signal as libc::c_int,
-            std::ptr::null::<libc::siginfo_t>(),
-            0,
-        )
-    };
-    Errno::result(sent).map(drop)
 }

@@ -13,23 +13,24 @@ use std::{
 /// Sends one message, with a descriptor or without.
 ///
 /// Source: unix(7), SCM_RIGHTS.
-pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+) -> Result<(), Errno> {
     let raw = descriptor.map(|d| [d.as_raw_fd()]);
     let rights = raw.as_ref().map(|raw| [ControlMessage::ScmRights(raw)]);
     let control: &[ControlMessage<'_>] = rights.as_ref().map_or(&[], |r| r);
-    sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, MsgFlags::MSG_NOSIGNAL, None).map(drop)
+    sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, MsgFlags::MSG_NOSIGNAL, None)
+        .map(drop)
 }
 
 /// Receives one message of at most `buffer.len()` bytes and at most one descriptor; 0 bytes = the end.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = nix::cmsg_space!(std::os::fd::RawFd);
     let mut parts = [IoSliceMut::new(buffer)];
-    let message = recvmsg::<UnixAddr>(
-        socket.as_raw_fd(),
-        &mut parts,
-        Some(&mut space),
-        MsgFlags::MSG_CMSG_CLOEXEC,
-    )?;
+    let message =
+        recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
     let mut descriptor = None;
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raws) = control {
