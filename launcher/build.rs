@@ -10,6 +10,9 @@
 //! is not there.
 //! Source: Linux Documentation/userspace-api/seccomp_filter.rst; kernel/seccomp.c, seccomp_cache_prepare.
 
+#[path = "build/shrink.rs"]
+mod shrink;
+
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, sock_filter,
@@ -99,6 +102,7 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-changed={TABLE}");
     println!("cargo::rerun-if-changed={NUMBERS}");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build/shrink.rs");
     let table: Table =
         toml::from_str(&fs::read_to_string(TABLE)?).map_err(|error| format!("{TABLE}: {error}"))?;
     let numbers: BTreeMap<String, BTreeMap<String, u32>> =
@@ -274,11 +278,11 @@ fn compile(rules: &BTreeMap<u32, Rule>, filter: Filter, arch: TargetArch) -> Res
 
 /// Finds the leaf whose range holds the number that is in the accumulator.
 fn search(leaves: &[(u32, BpfProgram)]) -> Result<BpfProgram> {
-    let [first, .., _] = leaves else {
-        return Ok(leaves.first().ok_or("no leaves")?.1.clone());
+    let (low, high) = match leaves {
+        [] => return Err("no leaves".into()),
+        [(_, leaf)] => return Ok(leaf.clone()),
+        _more => leaves.split_at(leaves.len() / 2),
     };
-    debug_assert!(first.0 < u32::MAX);
-    let (low, high) = leaves.split_at(leaves.len() / 2);
     let border = high.first().ok_or("no upper half")?.0;
     let low = search(low)?;
     let mut code = match u8::try_from(low.len()) {
@@ -290,7 +294,8 @@ fn search(leaves: &[(u32, BpfProgram)]) -> Result<BpfProgram> {
     };
     code.extend(low);
     code.extend(search(high)?);
-    Ok(code)
+    // As long as short jumps reach its end, a branch shares its returns; a longer one is as short as its halves.
+    Ok(shrink::shrink(&code).unwrap_or(code))
 }
 
 /// What is done once the number is known.
@@ -298,7 +303,7 @@ fn leaf(rule: &Rule, filter: Filter, arch: TargetArch) -> Result<BpfProgram> {
     let mut code = chain(&rule.deny, action(Verdict::Deny, filter), arch)?;
     code.extend(chain(&rule.allow, action(Verdict::Allow, filter), arch)?);
     code.push(statement(RET, action(rule.otherwise, filter)));
-    Ok(code)
+    Ok(shrink::shrink(&code)?)
 }
 
 /// seccompiler's code for alternatives: returns `on_match` or goes on behind its last instruction.
