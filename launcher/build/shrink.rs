@@ -27,7 +27,7 @@ enum Op {
 }
 
 /// The same code with fewer instructions. The accumulator's content at the start is not used.
-pub fn shrink(code: &[sock_filter]) -> Result<Vec<sock_filter>, String> {
+pub(crate) fn shrink(code: &[sock_filter]) -> Result<Vec<sock_filter>, String> {
     let mut ops = code.iter().enumerate().map(|(at, one)| lift(at, one)).collect::<Result<Vec<_>, _>>()?;
     // seccompiler's second jump before an alternative is never reached, and its distance leads nowhere.
     let reached = reachable(&ops);

@@ -8,11 +8,8 @@ mod page;
 
 pub use examine::{Diagnosis, Finding, Jail, LandlockStep, LimitRow, Remedy, Surroundings, Who, examine};
 
-use crate::{cgroup, probe};
+use crate::{cgroup, jail::network::PIN, probe};
 use std::{fs, io::Write, path::Path};
-
-/// Where the prepared empty network namespace is pinned.
-const PIN: &str = "/run/thirdwall/empty-network";
 
 /// How the diagnosis is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

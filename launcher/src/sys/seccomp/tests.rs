@@ -177,3 +177,84 @@ fn the_first_exec_gets_past_the_filter_and_an_absolute_path_does_not() {
     assert_eq!(results, [Err(Errno::EBADF), Err(Errno::EPERM)]);
     assert_eq!(asked, ["execveat"]);
 }
+
+/// Runs `inside` under the filter in a child of its own and gives how that ended: for what kills.
+fn ended(program: &Program, inside: impl FnOnce()) -> nix::sys::wait::WaitStatus {
+    // SAFETY: the child makes plain system calls only, on memory that was made before the fork, and ends by _exit.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        nix::unistd::ForkResult::Child => {
+            let confined = nix::sys::prctl::set_no_new_privs().is_ok() && filter::install(program).is_ok();
+            if confined {
+                inside();
+            }
+            // SAFETY: ends the process; nothing runs afterwards.
+            unsafe { libc::_exit(if confined { 0 } else { 99 }) }
+        }
+        nix::unistd::ForkResult::Parent { child } => nix::sys::wait::waitpid(child, None).unwrap(),
+    }
+}
+
+fn is_killed(status: nix::sys::wait::WaitStatus) -> bool {
+    matches!(status, nix::sys::wait::WaitStatus::Signaled(_, nix::sys::signal::Signal::SIGSYS, _))
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn x32_and_32_bit_calls_kill() {
+    for name in [FilterName::Runtime, FilterName::Command, FilterName::CommandExec] {
+        let program = program(name);
+        let native = ended(&program, || {
+            let _refused = call(libc::SYS_getpid, [0; 5]);
+        });
+        assert!(matches!(native, nix::sys::wait::WaitStatus::Exited(_, 0)), "{name:?} {native:?}");
+        assert!(
+            is_killed(ended(&program, || {
+                let _refused = call(0x4000_0000 | libc::SYS_getpid, [0; 5]);
+            })),
+            "{name:?}"
+        );
+        let outside = ended_plain(interrupt_80);
+        if outside == Some(0) {
+            assert!(is_killed(ended(&program, interrupt_80)), "{name:?}");
+        } else {
+            // A kernel without 32-bit calls kills them by itself.
+            assert_eq!(outside, None);
+        }
+    }
+}
+
+/// getpid by the 32-bit door.
+#[cfg(target_arch = "x86_64")]
+fn interrupt_80() {
+    // SAFETY: int 0x80 with number 20 is getpid of i386: it takes nothing and writes eax only; the kernel clobbers r8–r11.
+    unsafe {
+        std::arch::asm!("int 0x80", inout("eax") 20 => _, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
+    }
+}
+
+/// The exit code of a child without a filter; `None` when a signal ended it.
+#[cfg(target_arch = "x86_64")]
+fn ended_plain(inside: impl FnOnce()) -> Option<i32> {
+    // SAFETY: as in `ended`.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        nix::unistd::ForkResult::Child => {
+            inside();
+            // SAFETY: ends the process; nothing runs afterwards.
+            unsafe { libc::_exit(0) }
+        }
+        nix::unistd::ForkResult::Parent { child } => match nix::sys::wait::waitpid(child, None).unwrap() {
+            nix::sys::wait::WaitStatus::Exited(_, code) => Some(code),
+            _signal => None,
+        },
+    }
+}
+
+#[test]
+fn nobody_else_may_listen() {
+    let (result, asked) = confined(program(FilterName::Command), |_| {
+        let pass = [sock_filter { code: 6, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW }];
+        (install_with_listener(&pass).map(drop), install(&pass))
+    });
+    assert_eq!(result, (Err(Errno::EPERM), Ok(())));
+    assert_eq!(asked, ["seccomp"]);
+}
