@@ -1,6 +1,9 @@
 //! Refusals and failed steps, each with its remedy and who can apply it.
 
-use crate::jail::{Failure, Step};
+use crate::{
+    elf::CommandError,
+    jail::{Failure, Step},
+};
 use nix::errno::Errno;
 use policies::plan::{Node, Plan};
 use std::io;
@@ -28,22 +31,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// A command that doesn't exist.
-    #[error("find the command {name}: no such file {searched}")]
-    NotFound {
-        /// As given.
-        name: String,
-        /// Where it was looked for.
-        searched: String,
-    },
-    /// A command that can't be executed.
-    #[error("execute {path}: {why}")]
-    NotExecutable {
-        /// Its path.
-        path: String,
-        /// Why not.
-        why: String,
-    },
+    /// A command that doesn't exist, or can't be executed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
     /// A policy, ceiling, scope, size or plan was refused.
     #[error("{0}")]
     Policy(String, String),
@@ -105,18 +95,17 @@ impl Error {
             Self::Usage { remedy, .. } | Self::Policy(_, remedy) => {
                 (!remedy.is_empty()).then(|| remedy.clone())
             }
-            Self::NotFound { .. } => Some("give the path of a file, or a name that is on PATH".into()),
-            Self::NotExecutable { .. } | Self::File { .. } | Self::Supervise { .. } => None,
+            Self::Command(error) => Some(error.help().into()),
+            Self::File { .. } | Self::Supervise { .. } => None,
             Self::Step { failure, .. } => Some(step_help(*failure)),
         }
     }
 
     /// The exit code of the table in `cli::exit`.
     #[must_use]
-    pub const fn exit_code(&self) -> i32 {
+    pub fn exit_code(&self) -> u8 {
         match self {
-            Self::NotFound { .. } => 127,
-            Self::NotExecutable { .. } => 126,
+            Self::Command(error) => error.exit(),
             Self::Step { failure: Failure { step: Step::Exec | Step::OpenProgram, errno, .. }, .. } => {
                 match errno {
                     Errno::ENOENT => 127,

@@ -82,6 +82,8 @@ pub struct Options {
     pub base: Base,
     /// The caller's environment, of which the ceiling lets names through.
     pub environment: BTreeMap<String, String>,
+    /// Variables that the command line sets, on top of the policy's.
+    pub set: BTreeMap<String, String>,
     /// `--allow-missing`.
     pub allow_missing: BTreeSet<Layer>,
 }
@@ -98,6 +100,7 @@ impl Options {
             terminal: Terminal::None,
             base,
             environment: BTreeMap::new(),
+            set: BTreeMap::new(),
             allow_missing: BTreeSet::new(),
         }
     }
@@ -129,13 +132,15 @@ pub fn resolve(policy: &Policy, options: Options) -> Result<Request, Refusal> {
     let ceiling = ceiling
         .absolute(&options.base)
         .map_err(|(grant, fault)| Refusal::Scope { grant: grant.to_string(), fault })?;
+    let mut set = policy.environment().clone();
+    set.extend(options.set);
     Ok(Request {
         policy: policy.name().to_owned(),
         subject: options.subject,
         ceiling,
         provides: policy.provides().to_vec(),
         limits: options.limits.over(policy.limits()),
-        set: policy.environment().clone(),
+        set,
         callers: options.environment,
         jail: policy.jail(),
         workdir: options.workdir,

@@ -5,15 +5,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// Runs code that nobody trusts, behind three walls.
 #[derive(Debug, Parser)]
 #[command(name = "thirdwall", version, max_term_width = 100)]
-pub struct Cli {
+pub(super) struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(super) command: Command,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Run a program of one of the two languages in a jail.
     Run(RunArgs),
     /// Run any command in a jail.
@@ -26,35 +26,35 @@ pub enum Command {
 
 /// `run`
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(super) struct RunArgs {
     /// Ceiling: nothing but stdout and time.
     #[arg(long)]
-    pub sandbox: bool,
+    pub(super) sandbox: bool,
     /// Ceiling: `none`, or capabilities as name or name=scope, separated by commas.
     #[arg(long, value_name = "LIST")]
-    pub cap_set: Option<String>,
+    pub(super) cap_set: Option<String>,
     /// Second wall: builtins that see the operating system don't exist.
     #[arg(long, value_enum, default_value_t = Profile::Native)]
-    pub profile: Profile,
+    pub(super) profile: Profile,
     /// Fuel of the program; unlimited unless given.
     #[arg(long, value_name = "N")]
-    pub fuel: Option<String>,
+    pub(super) fuel: Option<String>,
     /// Bytes of the program's heap; unlimited unless given.
     #[arg(long, value_name = "SIZE")]
-    pub memory_heap: Option<String>,
+    pub(super) memory_heap: Option<String>,
     /// Limits and reports.
     #[command(flatten)]
-    pub common: CommonArgs,
+    pub(super) common: CommonArgs,
     /// The program, or `-` for standard input.
-    pub file: String,
+    pub(super) file: String,
     /// Arguments of the program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub args: Vec<String>,
+    pub(super) args: Vec<String>,
 }
 
 /// Which builtins exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Profile {
+pub(super) enum Profile {
     /// All of them.
     Native,
     /// Those that need nothing of the local machine.
@@ -63,85 +63,85 @@ pub enum Profile {
 
 /// `exec`
 #[derive(Debug, Args)]
-pub struct ExecArgs {
+pub(super) struct ExecArgs {
     /// A ready policy (python, node, gcc, sh, static, service) or a TOML file; `auto` unless given.
     #[arg(long, value_name = "NAME|FILE")]
-    pub policy: Option<String>,
+    pub(super) policy: Option<String>,
     /// Replaces the policy's ceiling, never what it provides.
     #[arg(long, value_name = "LIST")]
-    pub cap_set: Option<String>,
+    pub(super) cap_set: Option<String>,
     /// A host folder as working folder instead of a private scratch folder.
     #[arg(long, value_name = "DIR[:ro|:rw]")]
-    pub workdir: Option<String>,
+    pub(super) workdir: Option<String>,
     /// Copy a file into the working folder before the start.
     #[arg(long, value_name = "FILE[:NAME]")]
-    pub copy_in: Vec<String>,
+    pub(super) copy_in: Vec<String>,
     /// Copy a file of the working folder out at the end.
     #[arg(long, value_name = "NAME[:FILE]")]
-    pub copy_out: Vec<String>,
+    pub(super) copy_out: Vec<String>,
     /// Set a variable, or pass the caller's.
     #[arg(long, value_name = "NAME[=VALUE]")]
-    pub env: Vec<String>,
+    pub(super) env: Vec<String>,
     /// Limits and reports.
     #[command(flatten)]
-    pub common: CommonArgs,
+    pub(super) common: CommonArgs,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
+    pub(super) command: Vec<String>,
 }
 
 /// What `run` and `exec` share.
 #[derive(Debug, Args)]
-pub struct CommonArgs {
+pub(super) struct CommonArgs {
     /// Wall clock time: 500ms, 10s, 5m, or none.
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
-    pub wall: Option<String>,
+    pub(super) wall: Option<String>,
     /// CPU time of all processes together, or none.
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
-    pub cpu: Option<String>,
+    pub(super) cpu: Option<String>,
     /// Memory of all processes together: 64M, 1G, or none.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
-    pub memory: Option<String>,
+    pub(super) memory: Option<String>,
     /// Processes and threads, or none.
     #[arg(long, value_name = "N", help_heading = "Limits")]
-    pub pids: Option<String>,
+    pub(super) pids: Option<String>,
     /// Open files of each process.
     #[arg(long, value_name = "N", help_heading = "Limits")]
-    pub nofile: Option<String>,
+    pub(super) nofile: Option<String>,
     /// Output bytes, both streams together, or none.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
-    pub output: Option<String>,
+    pub(super) output: Option<String>,
     /// Bytes of the scratch folder and /tmp together.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
-    pub disk: Option<String>,
+    pub(super) disk: Option<String>,
     /// Time between the request to stop and the kill.
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
-    pub grace: Option<String>,
+    pub(super) grace: Option<String>,
     /// Standard input from a file.
     #[arg(long, value_name = "FILE")]
-    pub stdin: Option<String>,
+    pub(super) stdin: Option<String>,
     /// Write the JSON report to a file, to standard output (-) or to an open descriptor.
     #[arg(long, value_name = "FILE|-|fd:N")]
-    pub report: Option<String>,
+    pub(super) report: Option<String>,
     /// Start although this host lacks a layer (namespaces, landlock, filter …). The report says so.
     #[arg(long, value_name = "LAYER")]
-    pub allow_missing: Vec<String>,
+    pub(super) allow_missing: Vec<String>,
 }
 
 /// `explain`
 #[derive(Debug, Args)]
-pub struct ExplainArgs {
+pub(super) struct ExplainArgs {
     /// The plan as JSON.
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
     /// Whose plan.
     #[command(subcommand)]
-    pub of: Explained,
+    pub(super) of: Explained,
 }
 
 /// What can be explained.
 #[derive(Debug, Subcommand)]
-pub enum Explained {
+pub(super) enum Explained {
     /// The plan of a `run`.
     Run(RunArgs),
     /// The plan of an `exec`.
@@ -150,8 +150,8 @@ pub enum Explained {
 
 /// `doctor`
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub(super) struct DoctorArgs {
     /// As JSON.
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
 }

@@ -1,4 +1,90 @@
 //! The command line: one module for each command, and the exit codes.
 
+mod args;
+mod copy;
 pub mod doctor;
+mod exec;
 pub mod exit;
+mod explain;
+mod launch;
+mod lookup;
+mod report;
+mod run;
+mod settings;
+
+use crate::error::Error;
+use args::{Cli, Command};
+use clap::Parser;
+use policies::report::{Report, Verdict};
+use std::io::{self, Write};
+
+/// Reads the command line, does what it says, and gives the exit code.
+#[must_use]
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(shown) => {
+            let code = if shown.use_stderr() { exit::LAUNCHER } else { 0 };
+            // Nobody to tell: the caller closed the stream.
+            let _printed = shown.print();
+            return code;
+        }
+    };
+    let done = match &cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Exec(args) => exec::exec(args),
+        Command::Explain(args) => explain::explain(args),
+        Command::Doctor(args) => {
+            let format = if args.json { doctor::Format::Json } else { doctor::Format::Page };
+            doctor::run(format, &mut io::stdout().lock()).map_err(|source| Error::File {
+                act: "write to",
+                path: "standard output".into(),
+                source,
+            })
+        }
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&error);
+            error.exit_code()
+        }
+    }
+}
+
+/// One message: what, where, why, and what to do.
+fn complain(error: &Error) {
+    let mut text = format!("thirdwall: failed to {error}");
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    if let Some(help) = error.help() {
+        text.push_str("\n  help: ");
+        text.push_str(&help);
+    }
+    text.push('\n');
+    let _told = io::stderr().write_all(text.as_bytes());
+}
+
+/// Tells of an end that isn't the program's own.
+fn tell(report: &Report) {
+    let what = match report.status {
+        Verdict::Ok | Verdict::Nonzero | Verdict::Signal | Verdict::Stopped => return,
+        Verdict::WallTime => "the wall clock limit ended the program (raise it with --wall)",
+        Verdict::CpuTime => "the CPU time limit ended the program (raise it with --cpu)",
+        Verdict::Memory => "the memory limit ended the program (raise it with --memory)",
+        Verdict::Output => "the output limit ended the program (raise it with --output)",
+        Verdict::Disk => "the scratch folders were full, and the program failed (raise it with --disk)",
+        Verdict::Processes => "the limit on processes was met, and the program failed (raise it with --pids)",
+        Verdict::Fuel => "the program ran out of fuel (raise it with --fuel)",
+        Verdict::JailFailed => {
+            let why = report.errors.first().map_or("", String::as_str);
+            let _told = writeln!(io::stderr(), "thirdwall: the jail failed: {why}");
+            return;
+        }
+    };
+    let _told = writeln!(io::stderr(), "thirdwall: {what}");
+}

@@ -73,3 +73,13 @@ pub(crate) fn borrow(fd: RawFd) -> BorrowedFd<'static> {
     // SAFETY: see Invariant; used between fork and exec, where nothing closes the standard streams meanwhile.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
+
+/// A descriptor that the caller left open for this process, by its number.
+///
+/// # Errors
+/// EBADF if nothing is open there.
+pub(crate) fn inherited(fd: RawFd) -> Result<OwnedFd, Errno> {
+    // SAFETY: fcntl with F_GETFD takes plain numbers.
+    Errno::result(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
+    Ok(own(fd))
+}

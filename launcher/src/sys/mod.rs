@@ -7,6 +7,7 @@ pub(crate) mod fd;
 pub(crate) mod keyring;
 pub(crate) mod mount;
 pub(crate) mod notify;
+pub(crate) mod openat2;
 pub(crate) mod pidfd;
 pub(crate) mod probe;
 pub(crate) mod process;

@@ -1,0 +1,147 @@
+//! Request → plan → jail → report: the way that `run`, `exec` and `explain` share.
+
+use super::{
+    args::CommonArgs,
+    copy::{self, CopyOut},
+    lookup::{self, Sockets},
+    report,
+};
+use crate::{
+    cgroup::Cgroup,
+    error::Error,
+    jail::{CopyIn, Inputs, Jail},
+    probe,
+    supervisor::{self, Keep, Sink, Source, Wants, signals},
+    sys::winsize,
+};
+use policies::{
+    facts::HostFacts,
+    plan::{Means, Plan},
+    report::Report,
+    request::{Request, Terminal},
+    units::Bytes,
+};
+use std::{
+    fs::File,
+    io::{self, IsTerminal},
+    os::fd::{AsFd, OwnedFd},
+};
+
+/// Output that is kept for the report where no limit bounds it.
+const MOST_KEPT: Bytes = Bytes::mib(8);
+
+/// Makes the plan. Nothing is started.
+pub(super) fn plan(request: &Request, host: &HostFacts, sockets: Sockets) -> Result<Plan, Error> {
+    let facts = lookup::look_up(request, sockets)?;
+    policies::plan::plan(request, &facts, host)
+        .map_err(|refusal| Error::Policy(format!("plan the jail: {refusal}"), refusal.help()))
+}
+
+/// Whether the payload gets a terminal: where the caller's input and output are one.
+pub(super) fn terminal(common: &CommonArgs) -> Terminal {
+    let both = common.stdin.is_none() && io::stdin().is_terminal() && io::stdout().is_terminal();
+    if both && common.report.as_deref() != Some("-") { Terminal::Own } else { Terminal::None }
+}
+
+/// What a start needs besides its request.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    /// The runtime's job.
+    pub(super) job: Option<OwnedFd>,
+    /// Files to put into the scratch folder.
+    pub(super) copy_in: Vec<CopyIn>,
+    /// Files to take from it.
+    pub(super) copy_out: Vec<CopyOut>,
+    /// Whether there is a terminal.
+    pub(super) terminal: bool,
+}
+
+/// Plans, starts and supervises; writes the report where it is wanted.
+pub(super) fn launch(request: &Request, common: &CommonArgs, extras: Extras) -> Result<Report, Error> {
+    let host = probe::fast();
+    let plan = plan(request, &host, Sockets::Skipped)?;
+    let destination = common.report.as_deref().map(report::Destination::open).transpose()?;
+    let stdin = match &common.stdin {
+        Some(path) => {
+            let file = File::open(path);
+            Source::File(
+                file.map_err(|source| Error::File { act: "open", path: path.clone(), source })?.into(),
+            )
+        }
+        None => Source::Caller,
+    };
+    let (report, copied) = start(plan, &host, extras, stdin, destination.as_ref())?;
+    if let Some(destination) = destination {
+        destination.write(&report)?;
+    }
+    copied.map(|()| report)
+}
+
+fn start(
+    plan: Plan,
+    host: &HostFacts,
+    extras: Extras,
+    stdin: Source,
+    destination: Option<&report::Destination>,
+) -> Result<(Report, Result<(), Error>), Error> {
+    let lost = |act| move |source: io::Error| Error::Supervise { act, source };
+    let signals = signals::block().map_err(io::Error::from).map_err(lost("block signals"))?;
+    let cgroup = if needs_cgroup(&plan) {
+        Some(Cgroup::create(&plan.limits, host).map_err(lost("make a cgroup"))?)
+    } else {
+        None
+    };
+    let cgroup_entries = match &cgroup {
+        Some(cgroup) => {
+            let entries = cgroup.entry_files().map_err(lost("open the cgroup"))?;
+            entries.into_iter().map(|entry| entry.file).collect()
+        }
+        None => Vec::new(),
+    };
+    let terminal = if extras.terminal {
+        Some(
+            winsize::get(io::stdin().as_fd())
+                .map_err(io::Error::from)
+                .map_err(lost("read the window size"))?,
+        )
+    } else {
+        None
+    };
+    let inputs = Inputs {
+        cgroup_entries,
+        terminal,
+        job: extras.job,
+        copy_in: extras.copy_in,
+        signal_mask: *signals.mask_before(),
+    };
+    let planned = plan.clone();
+    let (jail, plan) = Jail::planned(plan).stage(inputs).map_err(|failure| Error::step(failure, &planned))?;
+    let running = jail.start().map_err(|failure| Error::step(failure, &plan))?;
+    let scratch = match (&running.scratch, extras.copy_out.is_empty()) {
+        (Some(scratch), false) => Some(scratch.try_clone().map_err(lost("keep the scratch folder"))?),
+        (Some(_) | None, _) => None,
+    };
+    let alone = destination.is_some_and(report::Destination::is_stdout);
+    let wants = Wants {
+        stdin,
+        stdout: if alone { Sink::Nowhere } else { Sink::Stdout },
+        stderr: if alone { Sink::Nowhere } else { Sink::Stderr },
+        keep: match destination {
+            Some(_) => Keep::AtMost(plan.limits.output.value.unwrap_or(MOST_KEPT)),
+            None => Keep::Nothing,
+        },
+        signals: Some(signals),
+    };
+    let report = supervisor::supervise(running, &plan, cgroup, wants);
+    let copied = scratch.map_or(Ok(()), |scratch| copy::take(&scratch, &plan, &extras.copy_out));
+    Ok((report, copied))
+}
+
+/// A cgroup is made only if it holds something.
+fn needs_cgroup(plan: &Plan) -> bool {
+    let by_cgroup = |means| matches!(means, Means::CgroupV1 | Means::CgroupV2);
+    let limits = &plan.limits;
+    (limits.memory.value.is_some() && by_cgroup(limits.memory.means))
+        || (limits.pids.value.is_some() && by_cgroup(limits.pids.means))
+        || (limits.cpu.value.is_some() && by_cgroup(limits.cpu.means))
+}

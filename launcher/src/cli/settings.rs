@@ -1,0 +1,194 @@
+//! From what was typed to what is asked for: texts become amounts, a ceiling, a policy, a request.
+
+use super::args::{CommonArgs, ExecArgs, Profile, RunArgs};
+use crate::error::Error;
+use policies::{
+    ceiling::Ceiling,
+    layer::Layer,
+    limits::LimitSettings,
+    plan::{Access, HostPath},
+    policy::{Policy, ready},
+    request::{self, Options, Request, Subject, Terminal, Workdir},
+    scope::Base,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::Path,
+    str::FromStr,
+};
+
+/// Largest policy file.
+const MOST_POLICY: u64 = 1 << 20;
+
+/// The request of an `exec`.
+pub(super) fn of_exec(args: &ExecArgs, terminal: Terminal) -> Result<Request, Error> {
+    let policy = policy(args.policy.as_deref().unwrap_or("auto"))?;
+    let subject = Subject::Command { argv: args.command.clone() };
+    let mut options = options(&args.common, subject)?;
+    options.ceiling = args.cap_set.as_deref().map(ceiling).transpose()?;
+    options.terminal = terminal;
+    if let Some(workdir) = &args.workdir {
+        if !args.copy_in.is_empty() || !args.copy_out.is_empty() {
+            return Err(usage(
+                "--copy-in and --copy-out go with a scratch folder, not with --workdir",
+                "leave one of them out",
+            ));
+        }
+        options.workdir = host_workdir(workdir)?;
+    }
+    for variable in &args.env {
+        let (name, value) = match variable.split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => {
+                let value = env::var(variable).map_err(|_| {
+                    usage(&format!("--env {variable}: you have no such variable"), "write --env NAME=VALUE")
+                })?;
+                (variable.as_str(), value)
+            }
+        };
+        if name.is_empty() || value.contains('\0') {
+            return Err(usage(
+                &format!("--env {variable}: no name, or a NUL byte"),
+                "write --env NAME=VALUE",
+            ));
+        }
+        options.set.insert(name.to_owned(), value);
+    }
+    resolved(&policy, options)
+}
+
+/// The request of a `run`. `required` is what the program's own `require` lines ask for, where the host gives no
+/// ceiling.
+pub(super) fn of_run(args: &RunArgs, required: Option<Ceiling>) -> Result<Request, Error> {
+    let profile = match args.profile {
+        Profile::Native => request::Profile::Native,
+        Profile::Pure => request::Profile::Pure,
+    };
+    let mut options = options(&args.common, Subject::Runtime { profile })?;
+    options.ceiling = match host_ceiling(args)? {
+        Some(ceiling) => Some(ceiling),
+        None => required,
+    };
+    resolved(&Policy::runtime(), options)
+}
+
+/// What the host allows, if it says anything.
+pub(super) fn host_ceiling(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
+    match (&args.cap_set, args.sandbox) {
+        (Some(_), true) => Err(usage("--sandbox and --cap-set are mutually exclusive", "give one of them")),
+        (Some(list), false) => ceiling(list).map(Some),
+        (None, true) => Ok(Some(Ceiling::sandbox())),
+        (None, false) => Ok(None),
+    }
+}
+
+fn resolved(policy: &Policy, options: Options) -> Result<Request, Error> {
+    request::resolve(policy, options).map_err(|refusal| Error::Policy(refusal.to_string(), refusal.help()))
+}
+
+fn usage(what: &str, remedy: &str) -> Error {
+    Error::Usage { what: what.to_owned(), remedy: remedy.to_owned() }
+}
+
+fn ceiling(list: &str) -> Result<Ceiling, Error> {
+    Ceiling::parse(list)
+        .map_err(|wrong| Error::Policy(format!("read the capabilities in '{list}': {wrong}"), wrong.help()))
+}
+
+/// A ready policy by its name, or a file: what has a slash or ends in `.toml` is one.
+fn policy(name: &str) -> Result<Policy, Error> {
+    let malformed =
+        |wrong: policies::error::Malformed| Error::Policy(format!("read the policy: {wrong}"), wrong.help());
+    if !name.contains('/') && !name.ends_with(".toml") {
+        return ready::get(name).map_err(malformed);
+    }
+    let text = read_policy(name).map_err(|source| Error::File {
+        act: "read the policy",
+        path: name.to_owned(),
+        source,
+    })?;
+    let folder = Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default();
+    let lookup = |other: &str| read_policy(folder.join(other).to_str()?).ok();
+    Policy::parse_with(name, &text, &lookup).map_err(malformed)
+}
+
+fn read_policy(path: &str) -> std::io::Result<String> {
+    if fs::metadata(path)?.len() > MOST_POLICY {
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "a policy is at most 1 MiB"));
+    }
+    fs::read_to_string(path)
+}
+
+fn options(common: &CommonArgs, subject: Subject) -> Result<Options, Error> {
+    let workdir = env::current_dir().map_err(|source| Error::File {
+        act: "find the working folder",
+        path: ".".into(),
+        source,
+    })?;
+    let workdir = workdir
+        .into_os_string()
+        .into_string()
+        .map_err(|_| usage("the working folder's path is not UTF-8", "start from another folder"))?;
+    let mut options = Options::new(subject, Base { workdir, home: env::var("HOME").ok() });
+    options.environment = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect::<BTreeMap<_, _>>();
+    options.limits = LimitSettings {
+        wall: amount("--wall", common.wall.as_deref())?,
+        cpu: amount("--cpu", common.cpu.as_deref())?,
+        memory: amount("--memory", common.memory.as_deref())?,
+        pids: amount("--pids", common.pids.as_deref())?,
+        output: amount("--output", common.output.as_deref())?,
+        disk: amount("--disk", common.disk.as_deref())?,
+        nofile: count("--nofile", common.nofile.as_deref())?,
+        grace: amount("--grace", common.grace.as_deref())?,
+    };
+    options.allow_missing = common
+        .allow_missing
+        .iter()
+        .map(|name| {
+            name.parse::<Layer>()
+                .map_err(|wrong| Error::Policy(format!("read --allow-missing {name}: {wrong}"), wrong.help()))
+        })
+        .collect::<Result<BTreeSet<_>, _>>()?;
+    Ok(options)
+}
+
+fn amount<T: FromStr<Err = policies::error::Malformed>>(
+    flag: &str,
+    text: Option<&str>,
+) -> Result<Option<T>, Error> {
+    text.map(|text| {
+        text.parse().map_err(|wrong: policies::error::Malformed| {
+            Error::Policy(format!("read {flag}: {wrong}"), wrong.help())
+        })
+    })
+    .transpose()
+}
+
+/// A count without the word `none`.
+pub(super) fn count(flag: &str, text: Option<&str>) -> Result<Option<u64>, Error> {
+    text.map(|text| {
+        <u64 as policies::limits::Amount>::parse_amount(text)
+            .map_err(|wrong| Error::Policy(format!("read {flag}: {wrong}"), wrong.help()))
+    })
+    .transpose()
+}
+
+/// `DIR`, `DIR:ro` or `DIR:rw`; read-only unless it says otherwise.
+fn host_workdir(text: &str) -> Result<Workdir, Error> {
+    let (path, access) = match text.rsplit_once(':') {
+        Some((path, "ro")) => (path, Access::ReadOnly),
+        Some((path, "rw")) => (path, Access::ReadWrite),
+        Some(_) | None => (text, Access::ReadOnly),
+    };
+    let unusable = |source| Error::File { act: "open the working folder", path: path.to_owned(), source };
+    let absolute = fs::canonicalize(path).map_err(unusable)?;
+    if !absolute.is_dir() {
+        return Err(unusable(std::io::Error::from(std::io::ErrorKind::NotADirectory)));
+    }
+    let path =
+        absolute.into_os_string().into_string().map_err(|_| usage("--workdir is not UTF-8", "rename it"))?;
+    Ok(Workdir::Host { path: HostPath(path), access })
+}
