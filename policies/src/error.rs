@@ -127,6 +127,22 @@ pub enum Malformed {
         /// All that exist, for people.
         known: String,
     },
+    /// A path that a policy provides.
+    #[error("malformed path '{path}': {fault}")]
+    Path {
+        /// As written.
+        path: String,
+        /// What is wrong with it.
+        fault: ScopeFault,
+    },
+    /// A variable that no environment can hold.
+    #[error("malformed variable '{name}': {why}")]
+    Variable {
+        /// As written.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// TOML itself, or a value of the wrong kind.
     #[error("{message}")]
     Toml {
@@ -173,6 +189,8 @@ impl Malformed {
             | Self::Count { .. }
             | Self::EmptyCeiling
             | Self::Word { .. }
+            | Self::Path { .. }
+            | Self::Variable { .. }
             | Self::Toml { .. }
             | Self::ExtendsTooDeep { .. }
             | Self::InPolicy { .. } => 0,
@@ -200,6 +218,10 @@ impl Malformed {
             Self::Scope { capability, .. } => scope_help(*capability),
             Self::Word { nearest: Some(name), .. } => format!("did you mean '{name}'?"),
             Self::Word { nearest: None, known, .. } => format!("the choice is: {known}"),
+            Self::Path { .. } => {
+                "write a folder or file from the root, without '*', like /usr or /etc/ssl?".to_owned()
+            }
+            Self::Variable { .. } => "write NAME = \"value\"".to_owned(),
             Self::Toml { .. } => "the keys of a policy stand in policies/schema/policy.json".to_owned(),
             Self::ExtendsTooDeep { .. } => {
                 "a policy must not extend itself, not by way of others either".to_owned()

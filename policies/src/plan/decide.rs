@@ -38,7 +38,7 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
         Caller::Root if host.idmapped_mounts => IdMap::OwnerIsJailUser,
         Caller::Root | Caller::User { .. } => IdMap::AsIs,
     };
-    let mut granting = Granting { facts, idmap, notes: Vec::new(), socket: None };
+    let mut granting = Granting { facts, subject: &request.subject, idmap, notes: Vec::new(), socket: None };
     let mut layout = Layout::default();
     let mut outcomes = BTreeMap::new();
     if let Subject::Command { .. } = request.subject {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What every row about named programs says.
-const LOADER_IS_COARSE: &str = "the loader maps any file that may be read and whose mount allows code";
+const LOADER_IS_COARSE: &str = "the loader starts any file that may be read, if its mount allows code";
 
 impl Granting<'_> {
     /// The first program with all that it is made of. Returns what is executed.

@@ -188,7 +188,7 @@ impl Page {
 fn fit(fit: &Fit) -> String {
     match fit {
         Fit::Exact => "exact".to_owned(),
-        Fit::Coarser(by) => format!("coarser, by {by}"),
+        Fit::Coarser(by) => format!("coarser: {by}"),
         Fit::LanguageOnly => "language only".to_owned(),
         Fit::NotBuilt => "not built yet".to_owned(),
     }
@@ -213,7 +213,7 @@ fn node(at: &str, node: &Node) -> String {
             let noexec = if *execute == Execute::Refused { ", noexec" } else { "" };
             format!("scratch in memory, mode {mode:o}{noexec}")
         }
-        Node::Folder => "empty folder".to_owned(),
+        Node::Folder => "folder".to_owned(),
         Node::Text(text) => format!("made for the jail, {} bytes", text.len()),
         Node::Link(to) => format!("-> {to}"),
         Node::Device(_) => "device".to_owned(),

@@ -11,7 +11,7 @@ use crate::{
     ceiling::Grant,
     error::Refusal,
     policy::{Presence, Provided},
-    request::{Found, Kind, PathFacts, PathQuery},
+    request::{Found, Kind, PathFacts, PathQuery, Subject},
     scope::Scope,
 };
 
@@ -97,6 +97,8 @@ impl Outcome {
 /// What grants are laid out with.
 pub(super) struct Granting<'a> {
     pub(super) facts: &'a PathFacts,
+    /// For whom.
+    pub(super) subject: &'a Subject,
     /// Ids on granted trees.
     pub(super) idmap: IdMap,
     pub(super) notes: Vec<String>,
@@ -193,7 +195,7 @@ impl Granting<'_> {
         let held_by = "a mount and a Landlock rule on the tree";
         Ok(match reach {
             Reach::Write => Outcome::exact(held_by),
-            Reach::Read | Reach::Both => Outcome::coarser(format!("listing {path} itself"), held_by),
+            Reach::Read | Reach::Both => Outcome::coarser(format!("{path} itself may be listed"), held_by),
         })
     }
 
@@ -207,7 +209,7 @@ impl Granting<'_> {
                 let at = self.bind(layout, found, Reach::Read)?;
                 layout.allow(&at, &[Right::ReadDir]);
                 Ok(Outcome::coarser(
-                    "listing the folders in it, and names, sizes and times of what is there",
+                    "folders in it may be listed, and names, sizes and times of what is there be seen",
                     "a mount and a Landlock rule on the folder",
                 ))
             }
@@ -338,7 +340,14 @@ impl Granting<'_> {
 
     fn not_there(&mut self, path: &str) -> Outcome {
         self.notes.push(format!("{path} is granted and wasn't there at the start: nothing of it is given"));
-        Outcome::exact("nothing is given: it wasn't there at the start")
+        match self.subject {
+            Subject::Command { .. } => Outcome::exact("nothing is given: it wasn't there at the start"),
+            Subject::Runtime { .. } => Outcome {
+                fit: Fit::NotBuilt,
+                held_by: "it wasn't there at the start, and making it through the broker isn't built yet"
+                    .to_owned(),
+            },
+        }
     }
 
     fn check(&mut self, found: &Found) -> Result<(), Refusal> {

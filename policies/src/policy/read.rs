@@ -48,6 +48,7 @@ pub(crate) struct PolicyFile {
 #[serde(deny_unknown_fields)]
 struct CeilingTable {
     /// `name` or `name=scope`, one in each string.
+    #[serde(default)]
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     allow: Vec<Spanned<String>>,
 }
@@ -174,11 +175,17 @@ fn assemble(place: &Place<'_>, file: PolicyFile, base: Policy) -> Result<Policy,
     }
     let mut environment = base.environment;
     for (key, value) in file.env {
-        let text = key.get_ref();
-        if text.is_empty() || text.contains(['=', '\0']) || value.get_ref().contains('\0') {
-            return Err(place.of(key.span(), word("variable name", text, &[])));
+        let name = key.get_ref();
+        let why = match (name.as_str(), value.get_ref().contains('\0')) {
+            ("", _) => Some("it has no name"),
+            (name, _) if name.contains(['=', '\0']) => Some("a name holds no '=' and no NUL"),
+            (_, true) => Some("its value holds a NUL"),
+            (_, false) => None,
+        };
+        if let Some(why) = why {
+            return Err(place.of(key.span(), Malformed::Variable { name: name.clone(), why }));
         }
-        environment.insert(text.clone(), value.into_inner());
+        environment.insert(name.clone(), value.into_inner());
     }
     let jail = JailSettings {
         proc: match &file.jail.proc {
@@ -201,12 +208,7 @@ fn provided(text: &str) -> Result<Provided, Malformed> {
         Some(path) => (path, Presence::Optional),
         None => (text, Presence::Required),
     };
-    let malformed = |fault| Malformed::Scope {
-        capability: crate::capability::Capability::FileRead,
-        scope: text.to_owned(),
-        column: 0,
-        fault,
-    };
+    let malformed = |fault| Malformed::Path { path: text.to_owned(), fault };
     let normal = NormalPath::parse(path).map_err(malformed)?;
     if normal.has_star() {
         return Err(malformed(ScopeFault::Star));

@@ -112,9 +112,12 @@ impl NormalPath {
     /// As a scope: whether it covers a target, or all of another scope.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
+        // The folder that a path starts from is not 'in' it: `~/*` leaves out `~`. `./*` alone has it too.
         self.anchor == other.anchor
-            && !climbs_away(&self.text, &other.text)
-            && (glob::covers(&self.text, &other.text) || (self.is_all_of_workdir() && other.text.is_empty()))
+            && match other.text.as_str() {
+                "" => self.text.is_empty() || self.is_all_of_workdir(),
+                text => !climbs_away(&self.text, text) && glob::covers(&self.text, text),
+            }
     }
 }
 
@@ -194,6 +197,7 @@ mod tests {
     fn the_working_folder_itself_is_in_dot_star_only() {
         assert!(path("./*").covers(&path(".")));
         assert!(!path("/data/*").covers(&path("/data")));
+        assert!(!path("~/*").covers(&path("~")) && !path("/*").covers(&path("/")));
     }
 
     #[test]

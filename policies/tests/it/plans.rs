@@ -1,0 +1,245 @@
+//! What a plan holds for what was asked, and what it leaves out.
+
+use crate::given::{command, host, planned, ready_plan, root, run_plan, runtime};
+use policies::{
+    ceiling::Ceiling,
+    error::Refusal,
+    layer::Layer,
+    limits::Setting,
+    plan::{Access, Execute, FilterName, Fit, HostPath, IdMap, Network, Node, Outside, Plan, Right, Stream},
+    policy::Policy,
+    request::{Options, Terminal, Workdir},
+    units::{Bytes, Millis},
+};
+
+fn node<'a>(plan: &'a Plan, at: &str) -> Option<&'a Node> {
+    plan.root.iter().find(|mount| mount.at.0 == at).map(|mount| &mount.node)
+}
+
+fn rights(plan: &Plan, at: &str) -> Vec<Right> {
+    plan.landlock
+        .rules
+        .iter()
+        .find(|rule| rule.at.0 == at)
+        .map(|rule| rule.rights.clone())
+        .unwrap_or_default()
+}
+
+fn with(ceiling: &str, options: Options) -> Options {
+    Options { ceiling: Some(Ceiling::parse(ceiling).unwrap()), ..options }
+}
+
+fn executable(plan: &Plan) -> Vec<&str> {
+    let rules = plan.landlock.rules.iter().filter(|rule| rule.rights.contains(&Right::Execute));
+    rules.map(|rule| rule.at.0.as_str()).collect()
+}
+
+#[test]
+fn the_runtimes_root_is_empty_without_grants() {
+    let plan = run_plan("stdout,time");
+    assert!(plan.root.is_empty() && plan.landlock.rules.is_empty());
+    assert_eq!(plan.workdir.0, "/");
+    assert_eq!(plan.filter, Some(FilterName::Runtime));
+    assert_eq!((plan.stdin, plan.stdout), (Stream::Closed, Stream::Relayed));
+    assert!(plan.environment.is_empty());
+}
+
+#[test]
+fn only_granted_paths_exist_in_the_runtimes_folder() {
+    let plan = run_plan("file.read=./data/*,file.write=notes.md");
+    let paths: Vec<&str> = plan.root.iter().map(|mount| mount.at.0.as_str()).collect();
+    assert_eq!(paths, ["/home", "/home/u", "/home/u/w", "/home/u/w/data", "/home/u/w/notes.md"]);
+    assert_eq!(plan.workdir.0, "/home/u/w");
+    assert_eq!(rights(&plan, "/home/u/w/data"), [Right::ReadFile, Right::ReadDir]);
+    assert_eq!(rights(&plan, "/home/u/w/notes.md"), [Right::WriteFile]);
+}
+
+#[test]
+fn a_granted_link_shows_what_it_leads_to() {
+    let plan = run_plan("file.read=./link/*");
+    let Some(Node::Bind { source, access, .. }) = node(&plan, "/home/u/w/link") else { panic!("{plan:?}") };
+    assert_eq!((source.0.as_str(), *access), ("/srv/shared", Access::ReadOnly));
+}
+
+#[test]
+fn a_prefix_is_expanded_to_what_matches() {
+    let plan = run_plan("file=scratch_*");
+    assert!(node(&plan, "/home/u/w/scratch_1").is_some() && node(&plan, "/home/u/w/scratch_2").is_some());
+    assert_eq!(rights(&plan, "/home/u/w/scratch_1"), [Right::ReadFile, Right::WriteFile]);
+    assert!(rights(&plan, "/home/u/w/scratch_2").contains(&Right::Make));
+}
+
+#[test]
+fn what_is_not_there_is_not_given_and_said() {
+    let plan = run_plan("file.read=/nowhere/*");
+    assert!(plan.root.is_empty());
+    assert_eq!(plan.notes, ["/nowhere is granted and wasn't there at the start: nothing of it is given"]);
+}
+
+#[test]
+fn the_hosts_kernel_trees_and_its_whole_root_stay_out() {
+    for ceiling in ["file.read=/proc/*", "file.read=/sys", "file=/dev/*", "file.read=/proc/version"] {
+        let refusal = planned(&Policy::runtime(), runtime(ceiling), &host()).unwrap_err();
+        assert!(matches!(refusal, Refusal::PathRefused { .. }), "{ceiling}: {refusal}");
+    }
+    let plan = run_plan("file.read");
+    assert!(node(&plan, "/home").is_some() && node(&plan, "/etc").is_some());
+    assert!(node(&plan, "/proc").is_none() && plan.landlock.rules.iter().all(|rule| rule.at.0 != "/"));
+    assert_eq!(node(&plan, "/bin"), Some(&Node::Link("usr/bin".to_owned())));
+}
+
+#[test]
+fn a_granted_tmp_is_the_jails_own() {
+    for ceiling in ["file=/tmp/*", "file=/tmp"] {
+        assert!(matches!(node(&run_plan(ceiling), "/tmp"), Some(Node::Scratch { .. })));
+    }
+    let plan = run_plan("file.read=/tmp/other");
+    assert!(matches!(node(&plan, "/tmp/other"), Some(Node::Bind { .. })));
+}
+
+#[test]
+fn a_socket_is_no_file_and_one_in_a_tree_is_told() {
+    let refusal = planned(&Policy::runtime(), runtime("file=/run/docker.sock"), &host()).unwrap_err();
+    assert!(matches!(refusal, Refusal::PathRefused { .. }), "{refusal}");
+    let plan = run_plan("file.read=/run/*");
+    assert!(plan.notes.iter().any(|note| note.contains("/run/docker.sock is a socket")), "{:?}", plan.notes);
+    let mut options = runtime("file.read=/run/*");
+    options.allow_missing.insert(Layer::Filter);
+    let no_filter = policies::facts::HostFacts { seccomp: false, ..host() };
+    let refusal = planned(&Policy::runtime(), options, &no_filter).unwrap_err();
+    assert!(refusal.to_string().contains("without the filter"), "{refusal}");
+}
+
+#[test]
+fn a_command_without_exec_may_execute_itself_and_its_loader_only() {
+    let plan = ready_plan("python", command(&["python3"]), &host()).unwrap();
+    assert_eq!(executable(&plan), ["/usr/bin/python3.11", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"]);
+    assert_eq!(plan.filter, Some(FilterName::Command));
+    let policies::plan::Payload::Command { program, .. } = &plan.payload else { panic!() };
+    assert_eq!(program.0, "/usr/bin/python3.11");
+    // Everything's twin: with exec, the trees.
+    let plan = ready_plan("python", with("exec", command(&["python3"])), &host()).unwrap();
+    assert!(executable(&plan).contains(&"/usr") && executable(&plan).contains(&"/work"));
+    assert_eq!(plan.filter, Some(FilterName::CommandExec));
+}
+
+#[test]
+fn exec_of_a_tree_gives_that_tree_and_the_loader() {
+    let plan = ready_plan("sh", with("exec=/bin/*", command(&["true"])), &host()).unwrap();
+    assert_eq!(executable(&plan), ["/usr/bin", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"]);
+    let scratch =
+        |plan: &Plan, at| matches!(node(plan, at), Some(Node::Scratch { execute: Execute::Allowed, .. }));
+    assert!(!scratch(&plan, "/work") && !scratch(&plan, "/tmp"));
+    let plan = ready_plan("gcc", command(&["true"]), &host()).unwrap();
+    assert!(scratch(&plan, "/work") && scratch(&plan, "/tmp") && !scratch(&plan, "/dev/shm"));
+    assert!(executable(&plan).contains(&"/work"));
+}
+
+#[test]
+fn exec_of_a_name_gives_that_program() {
+    let plan = ready_plan("python", with("exec=git", command(&["python3"])), &host()).unwrap();
+    assert!(executable(&plan).contains(&"/usr/bin/git") && !executable(&plan).contains(&"/usr/bin"));
+    let row = plan.capabilities.iter().find(|row| row.capability == "exec").unwrap();
+    assert!(matches!(&row.fit, Fit::Coarser(by) if by.contains("loader")));
+    let plan = ready_plan("python", with("exec=gi*", command(&["python3"])), &host()).unwrap();
+    assert!(executable(&plan).contains(&"/usr/bin/git"));
+}
+
+#[test]
+fn auto_binds_the_program_its_loader_and_libraries_one_by_one() {
+    let plan = ready_plan("auto", command(&["true"]), &host()).unwrap();
+    for at in ["/usr/bin/true", "/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"] {
+        assert!(matches!(node(&plan, at), Some(Node::Bind { access: Access::ReadOnly, .. })), "{at}");
+    }
+    assert!(node(&plan, "/usr").is_some_and(|node| *node == Node::Folder));
+}
+
+#[test]
+fn a_ceiling_on_the_command_line_never_changes_what_is_provided() {
+    let plan = ready_plan("python", with("none", command(&["python3"])), &host()).unwrap();
+    assert!(node(&plan, "/usr").is_some());
+    assert_eq!((plan.stdin, plan.stdout), (Stream::Closed, Stream::Closed));
+}
+
+#[test]
+fn a_limit_on_the_command_line_replaces_the_policys() {
+    let mut options = command(&["true"]);
+    options.limits.wall = Some(Setting::At(Millis::seconds(3)));
+    let plan = ready_plan("service", options, &host()).unwrap();
+    assert_eq!(plan.limits.wall.value, Some(Millis::seconds(3)));
+    assert_eq!(plan.limits.cpu.value, None);
+    let mut options = command(&["true"]);
+    options.limits.memory = Some(Setting::At(Bytes(1)));
+    assert!(matches!(
+        ready_plan("sh", options, &host()),
+        Err(Refusal::LimitTooSmall { limit: "memory", .. })
+    ));
+}
+
+#[test]
+fn a_host_folder_as_working_folder() {
+    let at = |access| Workdir::Host { path: HostPath("/home/u/w".to_owned()), access };
+    let plan =
+        ready_plan("sh", Options { workdir: at(Access::ReadOnly), ..command(&["true"]) }, &host()).unwrap();
+    assert_eq!(rights(&plan, "/work"), [Right::ReadFile, Right::ReadDir]);
+    let plan =
+        ready_plan("sh", Options { workdir: at(Access::ReadWrite), ..command(&["true"]) }, &root()).unwrap();
+    let Some(Node::Bind { idmap, execute, .. }) = node(&plan, "/work") else { panic!() };
+    assert_eq!((*idmap, *execute), (IdMap::OwnerIsJailUser, Execute::Refused));
+    assert!(plan.notes.iter().any(|note| note.contains("disk limit")));
+    let gone = Workdir::Host { path: HostPath("/gone".to_owned()), access: Access::ReadOnly };
+    assert!(ready_plan("sh", Options { workdir: gone, ..command(&["true"]) }, &host()).is_err());
+}
+
+#[test]
+fn root_gets_an_unused_user_and_the_shared_network() {
+    let plan = ready_plan("sh", command(&["true"]), &root()).unwrap();
+    assert_eq!((plan.identity.outside, plan.network), (Outside::Unused, Network::SharedEmpty));
+    let plan = ready_plan("sh", command(&["true"]), &host()).unwrap();
+    assert_eq!((plan.identity.outside, plan.network), (Outside::Caller, Network::OwnEmpty));
+}
+
+#[test]
+fn what_is_not_built_is_refused_for_commands_and_a_row_for_the_runtime() {
+    for ceiling in ["net=a.com", "serve=80", "llm", "db=x.db"] {
+        let refusal = ready_plan("sh", with(ceiling, command(&["true"])), &host()).unwrap_err();
+        assert!(matches!(refusal, Refusal::NotBuilt { .. }), "{refusal}");
+        let plan = run_plan(ceiling);
+        assert!(plan.capabilities.iter().any(|row| row.granted && row.fit == Fit::NotBuilt));
+    }
+}
+
+#[test]
+fn granted_names_alone_pass_into_the_environment() {
+    let mut options = with("env=LANG*,secret=KEY", command(&["true"]));
+    for name in ["LANG", "LANGUAGE", "KEY", "OTHER", "LD_PRELOAD"] {
+        options.environment.insert(name.to_owned(), format!("{name}'s"));
+    }
+    let plan = ready_plan("sh", options, &host()).unwrap();
+    let names: Vec<&str> = plan.environment.keys().map(String::as_str).collect();
+    assert_eq!(names, ["HOME", "KEY", "LANG", "LANGUAGE", "PATH", "TMPDIR"]);
+    assert_eq!(plan.environment["LANG"], "LANG's");
+}
+
+#[test]
+fn a_terminal_brings_its_devices() {
+    let plan = ready_plan("sh", Options { terminal: Terminal::Own, ..command(&["true"]) }, &host()).unwrap();
+    assert_eq!(node(&plan, "/dev/pts"), Some(&Node::Pts));
+    let plan = ready_plan("sh", command(&["true"]), &host()).unwrap();
+    assert!(node(&plan, "/dev/pts").is_none() && node(&plan, "/dev/tty").is_none());
+}
+
+#[test]
+fn parents_come_before_what_stands_in_them() {
+    for plan in
+        [run_plan("file.read=./data/*,file=/srv/*"), ready_plan("gcc", command(&["true"]), &root()).unwrap()]
+    {
+        for (i, mount) in plan.root.iter().enumerate() {
+            let parent = &mount.at.0[..mount.at.0.rfind('/').unwrap()];
+            let there = plan.root[..i]
+                .iter()
+                .any(|above| above.at.0 == parent || parent.starts_with(&format!("{}/", above.at.0)));
+            assert!(parent.is_empty() || there, "{}", mount.at);
+        }
+    }
+}
