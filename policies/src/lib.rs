@@ -22,5 +22,7 @@ pub mod plan;
 pub mod policy;
 pub mod report;
 pub mod request;
+#[cfg(test)]
+mod schema;
 pub mod scope;
 pub mod units;

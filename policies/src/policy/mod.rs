@@ -6,6 +6,9 @@
 mod read;
 pub mod ready;
 
+#[cfg(test)]
+pub(crate) use read::PolicyFile;
+
 use crate::{ceiling::Ceiling, error::Malformed, limits::LimitSettings, plan::HostPath};
 use std::collections::BTreeMap;
 

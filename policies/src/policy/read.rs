@@ -110,11 +110,29 @@ struct LimitsTable {
 #[serde(deny_unknown_fields)]
 struct JailTable {
     /// `none`, or `own`: a read-only /proc of the jail's own processes.
-    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[cfg_attr(test, schemars(with = "Option<ProcWord>"))]
     proc: Option<Spanned<String>>,
     /// `usual`: with a small /etc; `empty`: without.
-    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[cfg_attr(test, schemars(with = "Option<RootWord>"))]
     root: Option<Spanned<String>>,
+}
+
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "the words that the schema allows; the reader has them in its own tables")]
+enum ProcWord {
+    None,
+    Own,
+}
+
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "as above")]
+enum RootWord {
+    Usual,
+    Empty,
 }
 
 /// The file with all that it extends.
