@@ -5,7 +5,7 @@
 use super::{
     folder::{Folder, fresh_name, write_value},
     group::{Entry, Meaning, MemoryAlarm},
-    place::unified,
+    place::{Unified, unified},
 };
 use nix::poll::PollFlags;
 use policies::plan::{Limits, Means};
@@ -32,12 +32,16 @@ impl Group {
             return Ok(Self { folder: None, memory: false });
         }
         let place = unified(own).ok_or(io::ErrorKind::Unsupported)?;
+        Self::create_in(&place, memory.map(|limit| limit.0), pids)
+    }
+
+    pub(super) fn create_in(place: &Unified, memory: Option<u64>, pids: Option<u64>) -> io::Result<Self> {
         if let Some(enable) = &place.enable {
             write_value(&place.path.join("cgroup.subtree_control"), enable)?;
         }
         let folder = Folder::create(&place.path, &fresh_name())?;
         if let Some(limit) = memory {
-            folder.set("memory.max", &limit.0.to_string())?;
+            folder.set("memory.max", &limit.to_string())?;
             // With swap, memory beyond the limit would only move there. The file is absent where there is no swap.
             match folder.set("memory.swap.max", "0") {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -56,6 +60,11 @@ impl Group {
             .iter()
             .map(|folder| folder.open_to_write("cgroup.procs").map(|file| Entry { file }))
             .collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn paths(&self) -> Vec<&std::path::Path> {
+        self.folder.iter().map(Folder::path).collect()
     }
 
     pub(super) fn folder(&self) -> io::Result<OwnedFd> {

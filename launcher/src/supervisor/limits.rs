@@ -216,7 +216,9 @@ impl Watcher {
         let Ok(fill) = fstatfs(scratch.as_fd()) else { return };
         let block = u64::try_from(fill.block_size()).unwrap_or(0);
         self.seen.disk = self.seen.disk.max(Some(fill.blocks().saturating_sub(fill.blocks_free()) * block));
-        if fill.blocks() > 0 && (fill.blocks_free() == 0 || fill.files_free() == 0) {
+        // A count of zero in all is no bound.
+        let full = |all: u64, free: u64| all > 0 && free == 0;
+        if full(fill.blocks(), fill.blocks_free()) || full(fill.files(), fill.files_free()) {
             self.seen.met.disk = true;
         }
     }

@@ -7,7 +7,10 @@
 
 use super::audit::Audit;
 use crate::{jail::filter, sys::notify};
-use nix::errno::Errno;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
@@ -19,6 +22,15 @@ const BURST: u32 = 256;
 const REFILL: Duration = Duration::from_millis(2);
 /// Answers in one turn of the loop: the other events come first again after that.
 const TURN: u32 = 32;
+
+/// Whether anybody is confined by this filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Callers {
+    /// Maybe.
+    Living,
+    /// Nobody, and nobody will be.
+    Gone,
+}
 
 /// The filter's notifications and the bucket.
 #[derive(Debug)]
@@ -40,30 +52,28 @@ impl Refuser {
     }
 
     /// Answers what waits.
-    pub(super) fn answer(&mut self, audit: &mut Audit) {
+    pub(super) fn answer(&mut self, audit: &mut Audit) -> Callers {
         for _ in 0..TURN.min(self.tokens) {
-            match notify::receive(self.listener.as_fd()) {
-                Ok(notice) => {
-                    self.tokens -= 1;
-                    audit.refused_call(filter::syscall_name(notice.nr), filter::capability_of(notice.nr));
-                    // ENOENT: the caller was killed while it waited, and needs no answer.
-                    let _: Result<(), Errno> = notify::refuse(self.listener.as_fd(), notice);
-                }
-                // Each of these was somebody's notification, or none at all: look again when poll says so.
-                Err(_) => return,
+            match self.asked() {
+                events if events.contains(PollFlags::POLLIN) => {}
+                events if events.is_empty() => break,
+                _hung_up => return Callers::Gone,
             }
-            if !self.has_more() {
-                return;
-            }
+            // ENOENT: the caller was killed while it waited, and needs no answer.
+            let Ok(notice) = notify::receive(self.listener.as_fd()) else { break };
+            self.tokens -= 1;
+            audit.refused_call(filter::syscall_name(notice.nr), filter::capability_of(notice.nr));
+            let _: Result<(), Errno> = notify::refuse(self.listener.as_fd(), notice);
         }
+        Callers::Living
     }
 
-    /// Whether another one waits: receiving would block without one.
-    fn has_more(&self) -> bool {
-        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    /// Whether one waits: receiving would block without one, also after the last confined process has ended (which
+    /// hangs the listener up).
+    fn asked(&self) -> PollFlags {
         let mut one = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-        poll(&mut one, PollTimeout::ZERO).is_ok()
-            && one[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN))
+        let polled = poll(&mut one, PollTimeout::ZERO);
+        polled.ok().and_then(|_| one[0].revents()).unwrap_or(PollFlags::empty())
     }
 
     fn refill(&mut self, now: Instant) {
@@ -79,5 +89,49 @@ impl Refuser {
 impl AsFd for Refuser {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sched::{CloneFlags, unshare};
+    use policies::plan::FilterName;
+
+    /// A filter confines one thread; this one makes refused calls and tells what each gave.
+    fn asker(calls: u32) -> (OwnedFd, std::thread::JoinHandle<Vec<Errno>>) {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let asker = std::thread::spawn(move || {
+            nix::sys::prctl::set_no_new_privs().unwrap();
+            let program = filter::program(FilterName::Command, 900).unwrap();
+            sender.send(filter::install(&program).unwrap()).unwrap();
+            (0..calls).map(|_| unshare(CloneFlags::CLONE_NEWUSER).unwrap_err()).collect()
+        });
+        (receiver.recv().unwrap(), asker)
+    }
+
+    #[test]
+    fn a_flood_is_refused_slowly_and_audited_in_part() {
+        let calls = BURST + 50;
+        let started = Instant::now();
+        let (listener, asker) = asker(calls);
+        let mut refuser = Refuser::new(listener);
+        let mut audit = Audit::new("command");
+        // The listener hangs up when the one confined thread has ended.
+        loop {
+            match refuser.ready_at(Instant::now()) {
+                Some(at) => std::thread::sleep(at.saturating_duration_since(Instant::now())),
+                None if refuser.answer(&mut audit) == Callers::Gone => break,
+                None => {}
+            }
+        }
+        let passed = started.elapsed();
+        let given = asker.join().unwrap();
+        assert_eq!((given.len(), given.iter().all(|&errno| errno == Errno::EPERM)), (calls as usize, true));
+        assert!(passed >= REFILL * 49, "{passed:?}");
+        let (entries, dropped) = audit.finish();
+        assert_eq!((entries.len(), dropped), (100, u64::from(calls) - 100));
+        assert_eq!(entries[0].target, "unshare");
+        assert_eq!(entries[0].layer, policies::layer::Layer::Filter);
     }
 }

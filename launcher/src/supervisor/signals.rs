@@ -97,7 +97,8 @@ impl AsFd for SignalSource {
 
 impl Drop for SignalSource {
     fn drop(&mut self) {
-        // What arrives from here on is for the launcher itself, which is about to end.
+        // A signal that came too late for the program must not end the launcher before it has told how the run went.
+        while self.next().is_some() {}
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
     }
 }

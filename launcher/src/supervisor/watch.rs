@@ -11,7 +11,7 @@ use super::{
     audit::Audit,
     limits::Watcher,
     lines::{Cut, Lines, Replaced},
-    notify::Refuser,
+    notify::{Callers, Refuser},
     reap::{self, Cause, Ending, Evidence, FuelLeft},
     relay::{Allowance, AtEnd, Filled, Inlet, Outlet},
     signals::{Asked, SignalSource},
@@ -228,8 +228,9 @@ impl<'p> Watch<'p> {
         self.clock();
         if ready.has(Event::Refused)
             && let Some(refuser) = &mut self.refuser
+            && refuser.answer(&mut self.audit) == Callers::Gone
         {
-            refuser.answer(&mut self.audit);
+            self.refuser = None;
         }
         if ready.has(Event::OutReadable) {
             let kept = self.kept.as_mut().map(|kept| &mut kept.out);
