@@ -14,13 +14,6 @@ use std::{
     path::Path,
 };
 
-/// A file through which the writer enters: init writes `0` to each.
-#[derive(Debug)]
-pub struct Entry {
-    /// Open for writing.
-    pub file: OwnedFd,
-}
-
 /// What the kernel counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Events {
@@ -101,11 +94,11 @@ impl Cgroup {
         Ok(Self { kind })
     }
 
-    /// Files for init to enter through, one for each hierarchy.
+    /// Files for init to enter through, one for each hierarchy: it writes `0` to each.
     ///
     /// # Errors
     /// Those of open(2).
-    pub fn entry_files(&self) -> io::Result<Vec<Entry>> {
+    pub fn entry_files(&self) -> io::Result<Vec<OwnedFd>> {
         match &self.kind {
             Kind::V1(group) => group.entry_files(),
             Kind::V2(group) => group.entry_files(),

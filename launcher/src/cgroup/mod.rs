@@ -15,6 +15,6 @@ mod v1;
 mod v2;
 
 mod group;
-pub use group::{Cgroup, Entry, Events, MemoryAlarm};
+pub use group::{Cgroup, Events, MemoryAlarm};
 pub use place::look;
 pub use stale::sweep;

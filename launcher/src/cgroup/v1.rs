@@ -4,7 +4,7 @@
 
 use super::{
     folder::{Folder, fresh_name},
-    group::{Entry, Meaning, MemoryAlarm},
+    group::{Meaning, MemoryAlarm},
     place::controller_place,
 };
 use nix::{
@@ -59,11 +59,11 @@ impl Group {
         Ok(group)
     }
 
-    pub(super) fn entry_files(&self) -> io::Result<Vec<Entry>> {
+    pub(super) fn entry_files(&self) -> io::Result<Vec<OwnedFd>> {
         [&self.memory, &self.pids, &self.cpu]
             .into_iter()
             .flatten()
-            .map(|folder| folder.open_to_write("tasks").map(|file| Entry { file }))
+            .map(|folder| folder.open_to_write("tasks"))
             .collect()
     }
 

@@ -4,7 +4,7 @@
 
 use super::{
     folder::{Folder, fresh_name, write_value},
-    group::{Entry, Meaning, MemoryAlarm},
+    group::{Meaning, MemoryAlarm},
     place::{Unified, unified},
 };
 use nix::poll::PollFlags;
@@ -55,11 +55,8 @@ impl Group {
         Ok(Self { folder: Some(folder), memory: memory.is_some() })
     }
 
-    pub(super) fn entry_files(&self) -> io::Result<Vec<Entry>> {
-        self.folder
-            .iter()
-            .map(|folder| folder.open_to_write("cgroup.procs").map(|file| Entry { file }))
-            .collect()
+    pub(super) fn entry_files(&self) -> io::Result<Vec<OwnedFd>> {
+        self.folder.iter().map(|folder| folder.open_to_write("cgroup.procs")).collect()
     }
 
     #[cfg(test)]
