@@ -92,10 +92,7 @@ fn start(
         None
     };
     let cgroup_entries = match &cgroup {
-        Some(cgroup) => {
-            let entries = cgroup.entry_files().map_err(lost("open the cgroup"))?;
-            entries.into_iter().map(|entry| entry.file).collect()
-        }
+        Some(cgroup) => cgroup.entry_files().map_err(lost("open the cgroup"))?,
         None => Vec::new(),
     };
     let terminal = if extras.terminal {

@@ -13,7 +13,7 @@ use crate::sys::{
     clone::{self, Side},
     fd, keyring,
     process::exit_now,
-    socket,
+    socket, wait,
 };
 use nix::{
     errno::Errno,
@@ -25,7 +25,6 @@ use nix::{
         signal::{SigSet, Signal},
         signalfd::{SfdFlags, SignalFd},
         stat::Mode,
-        wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid},
     },
     unistd::{Pid, setsid, write},
 };
@@ -154,14 +153,9 @@ fn watch(payload: Pid, signals: &SignalFd, pipes: InitPipes) -> ! {
         }
         let mut drained = [0; 512];
         let _emptied = nix::unistd::read(signals, &mut drained);
-        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            match status {
-                WaitStatus::StillAlive => break,
-                WaitStatus::Exited(pid, code) if pid == payload => tell(exit, code << 8),
-                WaitStatus::Signaled(pid, signal, core) if pid == payload => {
-                    tell(exit, signal as i32 | if core { 0x80 } else { 0 });
-                }
-                _other => {}
+        while let Ok(Some((pid, status))) = wait::ended_child() {
+            if pid == payload {
+                tell(exit, status);
             }
         }
     }
@@ -197,6 +191,6 @@ fn keep_only(kept: [BorrowedFd<'_>; 3]) -> Result<[BorrowedFd<'static>; 3], Errn
 }
 
 /// Whether pid 1 is still a child of ours, for callers that reap.
-pub(crate) fn reap(pidfd: &OwnedFd) -> Result<WaitStatus, Errno> {
-    waitid(Id::PIDFd(pidfd.as_fd()), WaitPidFlag::WEXITED)
+pub(crate) fn reap(pidfd: &OwnedFd) -> Result<(), Errno> {
+    wait::collect(pidfd.as_fd())
 }

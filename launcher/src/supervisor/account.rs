@@ -61,14 +61,15 @@ pub(super) fn limits(limits: &Limits, judged: &Judged, seen: &Seen) -> Vec<Limit
     ]
 }
 
-/// A means in words. Memory, processes and time that rlimits hold for each process are also looked at for the whole tree.
+/// A means in words.
 fn named(means: Means, what: &str) -> String {
     match means {
         Means::CgroupV1 => format!("cgroup v1 {what}"),
         Means::CgroupV2 => format!("cgroup v2 {}", if what == "cpuacct" { "cpu" } else { what }),
         Means::Rlimit if what == "nofile" => "rlimit".to_owned(),
-        Means::Rlimit => "rlimit for each process, and polling of the tree".to_owned(),
-        Means::Polling => "polling of the tree".to_owned(),
+        // The kernel refuses, but doesn't count its refusals.
+        Means::Rlimit => "rlimit; whether it was met is known from looks at the tree only".to_owned(),
+        Means::Polling => "polling: looks at the tree".to_owned(),
         Means::Supervisor => format!("supervisor's {what}"),
         Means::Tmpfs => "tmpfs size".to_owned(),
     }

@@ -31,7 +31,7 @@ const NOTHING: Duration = Duration::from_micros(200);
 const MEMORY_RATE: f64 = 4e9;
 
 /// Whether the tree has to be walked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Walk {
     cpu: bool,
     memory: bool,
@@ -41,6 +41,7 @@ struct Walk {
 /// The limits of one run.
 #[derive(Debug)]
 pub(super) struct Watcher {
+    init: Pid,
     started: Instant,
     limits: Limits,
     cgroup: Option<Cgroup>,
@@ -82,6 +83,7 @@ impl Watcher {
         };
         let needs_tree = walk.cpu || walk.memory || walk.processes;
         Self {
+            init,
             started,
             limits: limits.clone(),
             cgroup,
@@ -146,6 +148,16 @@ impl Watcher {
             self.seen.cpu = Some(self.seen.cpu.map_or(told, |seen| seen.max(told)));
         }
         cause.or_else(|| self.cpu_over())
+    }
+
+    /// Looks for the report at what the kill will leave no trace of.
+    pub(super) fn look_before_kill(&mut self) {
+        let counted = self.cgroup.as_ref().is_some_and(|group| group.cpu_us().is_some());
+        if !counted {
+            let (tree, _) = self.tree.get_or_insert_with(|| (Tree::new(self.init), Walk::default()));
+            let cpu = tree.look(Memory::Unread).cpu;
+            self.seen.cpu = Some(self.seen.cpu.map_or(cpu, |seen| seen.max(cpu)));
+        }
     }
 
     /// What was seen, and the group for its counts. After the jail is gone.

@@ -13,14 +13,8 @@
 //! 6. Failed after an act that the process limit or the disk limit refused: `processes`, `disk`.
 //! 7. The program's own: `ok`, `nonzero` (137 by itself included), `signal`.
 
-use crate::jail::ExitRecord;
-use nix::{
-    errno::Errno,
-    sys::{
-        signal::Signal,
-        wait::{Id, WaitPidFlag, waitid},
-    },
-};
+use crate::{jail::ExitRecord, sys::wait};
+use nix::{errno::Errno, sys::signal::Signal};
 use policies::report::Verdict;
 use std::os::fd::BorrowedFd;
 
@@ -132,16 +126,10 @@ fn own_end(status: i32) -> (Option<i32>, Option<i32>) {
 /// Collects init, whose end was seen on its pidfd. Nothing of the jail is alive after that: the kernel lets the first
 /// process of a pid namespace go only after all the others.
 ///
-/// Source: pid_namespaces(7), waitid(2) with P_PIDFD (Linux 5.4).
-pub(super) fn collect(init: BorrowedFd<'_>) -> Result<(), Errno> {
-    loop {
-        match waitid(Id::PIDFd(init), WaitPidFlag::WEXITED) {
-            Err(Errno::EINTR) => {}
-            // Somebody else's child (it was started by the spawner), which then collects it.
-            Err(Errno::ECHILD) => return Ok(()),
-            other => return other.map(drop),
-        }
-    }
+/// Source: pid_namespaces(7).
+pub(super) fn collect(init: BorrowedFd<'_>) {
+    // ECHILD: somebody else's child (it was started by the spawner), who then collects it.
+    while wait::collect(init) == Err(Errno::EINTR) {}
 }
 
 #[cfg(test)]

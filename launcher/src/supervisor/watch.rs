@@ -345,8 +345,7 @@ impl<'p> Watch<'p> {
             // It was killed, and this came first; the record, if there is one, is in the pipe.
             self.ended();
         }
-        // It can't fail: init is our child and was seen to have ended.
-        let _ = reap::collect(self.init.as_fd());
+        reap::collect(self.init.as_fd());
         self.collected = true;
     }
 
@@ -439,6 +438,9 @@ impl<'p> Watch<'p> {
     /// Ends the run for a cause; the first one stays.
     fn end(&mut self, cause: Cause) {
         self.cause.get_or_insert(cause);
+        if self.ending.is_none() {
+            self.watcher.look_before_kill();
+        }
         self.kill();
     }
 

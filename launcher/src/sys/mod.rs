@@ -14,4 +14,5 @@ pub(crate) mod process;
 pub(crate) mod seccomp;
 pub(crate) mod secret_page;
 pub(crate) mod socket;
+pub(crate) mod wait;
 pub(crate) mod winsize;
