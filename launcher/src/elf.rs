@@ -5,6 +5,11 @@
 //!
 //! Source: elf(5); ld.so(8); execve(2), "Interpreter scripts".
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::cast_possible_truncation)
+)]
+
 mod cache;
 mod command;
 mod header;

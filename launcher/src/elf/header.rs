@@ -75,7 +75,7 @@ pub(super) fn read(file: &File) -> Result<Headers, Unfit> {
     {
         return Err(Unfit::Broken);
     }
-    let size = usize::from(count) * size_of::<ProgramHeader64<LittleEndian>>();
+    let size = usize::from(count).saturating_mul(size_of::<ProgramHeader64<LittleEndian>>());
     let bytes = read_exactly(file, header.e_phoff.get(LittleEndian), size)?;
     let (segments, _rest) = slice_from_bytes::<ProgramHeader64<LittleEndian>>(&bytes, usize::from(count))
         .map_err(|()| Unfit::Broken)?;
@@ -96,14 +96,14 @@ fn dynamic(
     segments: &[ProgramHeader64<LittleEndian>],
     headers: &mut Headers,
 ) -> Result<(), Unfit> {
-    let entry = size_of::<Dyn64<LittleEndian>>();
+    const ENTRY: usize = size_of::<Dyn64<LittleEndian>>();
     let size = usize::try_from(section.p_filesz.get(LittleEndian)).map_err(|_| Unfit::Broken)?;
-    if size > MOST_ENTRIES * entry {
+    if size > MOST_ENTRIES * ENTRY {
         return Err(Unfit::Broken);
     }
     let bytes = read_exactly(file, section.p_offset.get(LittleEndian), size)?;
     let (entries, _rest) =
-        slice_from_bytes::<Dyn64<LittleEndian>>(&bytes, size / entry).map_err(|()| Unfit::Broken)?;
+        slice_from_bytes::<Dyn64<LittleEndian>>(&bytes, size / ENTRY).map_err(|()| Unfit::Broken)?;
     let entries = || {
         entries
             .iter()
@@ -156,7 +156,7 @@ pub(super) fn read_up_to(file: &File, bytes: &mut [u8], at: u64) -> io::Result<u
     while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, at.saturating_add(length as u64)) {
             Ok(0) => break,
-            Ok(more) => length += more,
+            Ok(more) => length = length.saturating_add(more),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
