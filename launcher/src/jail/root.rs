@@ -10,7 +10,7 @@ use nix::{
     errno::Errno,
     fcntl::{OFlag, open, openat},
     mount::{MntFlags, MsFlags, umount2},
-    sys::stat::{Mode, fchmod, fstat, mkdirat},
+    sys::stat::{Mode, SFlag, fchmod, fstat, mkdirat, mknodat},
     unistd::{chdir, pivot_root, symlinkat, write},
 };
 use policies::{
@@ -171,14 +171,14 @@ fn make_node(top: BorrowedFd<'_>, node: &StagedNode) -> Result<(), Errno> {
             if fstat(tree)?.st_mode & libc::S_IFMT == libc::S_IFDIR {
                 folder(top, at)?;
             } else {
-                file(top, at)?;
+                place(top, at)?;
             }
             mount::set_attributes(tree.as_fd(), mount::Attributes { set: *attributes }, true)?;
             mount::attach(tree.as_fd(), top, at)
         }
         Act::Device(path) => {
             let tree = mount::clone_tree(fd::cwd(), path)?;
-            file(top, at)?;
+            place(top, at)?;
             // Not NODEV, or the node could not be opened. Read-only is about the inode, not the device.
             let set = mount::NOSUID | mount::NOEXEC;
             mount::set_attributes(tree.as_fd(), mount::Attributes { set }, false)?;
@@ -202,6 +202,15 @@ fn make_node(top: BorrowedFd<'_>, node: &StagedNode) -> Result<(), Errno> {
 
 fn folder(top: BorrowedFd<'_>, at: &CStr) -> Result<(), Errno> {
     match mkdirat(top, at, Mode::from_bits_truncate(0o755)) {
+        Err(Errno::EEXIST) => Ok(()),
+        other => other,
+    }
+}
+
+/// An empty file to mount upon. Inside a bound tree it is there already, and mknod says so even where the tree is
+/// read-only or not the caller's to write: opening it would fail.
+fn place(top: BorrowedFd<'_>, at: &CStr) -> Result<(), Errno> {
+    match mknodat(top, at, SFlag::S_IFREG, Mode::from_bits_truncate(0o644), 0) {
         Err(Errno::EEXIST) => Ok(()),
         other => other,
     }
