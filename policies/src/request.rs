@@ -12,7 +12,7 @@ use crate::{
     error::Refusal,
     layer::Layer,
     limits::LimitSettings,
-    plan::{Access, HostPath, exec, files},
+    plan::{Access, HostPath, exec, wanted},
     policy::{JailSettings, Policy, Provided},
     scope::{Base, Scope},
 };
@@ -241,10 +241,10 @@ impl Request {
         for grant in self.ceiling.grants() {
             match (grant.capability(), grant.scope()) {
                 (Capability::File | Capability::FileRead | Capability::FileWrite, scope) => {
-                    queries.insert(files::Wanted::of(scope).query());
+                    queries.insert(wanted::Wanted::of(scope).query());
                 }
                 (Capability::Exec, Scope::Command(pattern)) if pattern.contains('*') => {
-                    queries.extend(files::command_patterns(pattern, self.search_path()));
+                    queries.extend(wanted::command_patterns(pattern, self.search_path()));
                     queries.extend(exec::LOADERS.map(|loader| PathQuery::Path(HostPath(loader.to_owned()))));
                 }
                 (

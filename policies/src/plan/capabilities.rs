@@ -63,7 +63,7 @@ pub(super) fn rows(
             held_by: outcome.held_by,
         };
         if grants.is_empty() {
-            rows.push(row(None, false, held_back(capability, subject)));
+            rows.push(row(None, false, held_back(capability, ceiling, subject)));
         }
         for grant in grants {
             let outcome = match outcomes.get(grant) {
@@ -79,8 +79,14 @@ pub(super) fn rows(
 const NO_WALL: &str = "no kernel wall can: the processor gives it to every program";
 
 /// What holds a capability back that is not granted.
-fn held_back(capability: Capability, subject: &Subject) -> Outcome {
+fn held_back(capability: Capability, ceiling: &Ceiling, subject: &Subject) -> Outcome {
     match capability {
+        Capability::File if ceiling.has(Capability::FileRead) || ceiling.has(Capability::FileWrite) => {
+            Outcome::exact("nothing beyond what file.read and file.write name")
+        }
+        Capability::FileRead | Capability::FileWrite if ceiling.has(Capability::File) => {
+            Outcome::exact("nothing beyond what file names")
+        }
         Capability::Time | Capability::Random => language_only(NO_WALL),
         Capability::Stdout => Outcome::exact("the supervisor drops what is printed"),
         Capability::Stdin => Outcome::exact("its input is empty"),

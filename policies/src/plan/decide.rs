@@ -171,10 +171,11 @@ fn grant_files(
     ceiling: &Ceiling,
     outcomes: &mut BTreeMap<Grant, Outcome>,
 ) -> Result<(), Refusal> {
-    for grant in ceiling.grants() {
-        if matches!(grant.capability(), Capability::File | Capability::FileRead | Capability::FileWrite) {
-            outcomes.insert(grant.clone(), granting.grant(layout, grant)?);
-        }
+    let is_file = |grant: &&Grant| Capability::File.includes(grant.capability());
+    let grants: Vec<&Grant> = ceiling.grants().filter(is_file).collect();
+    granting.refuse_ways_out(&grants)?;
+    for grant in grants {
+        outcomes.insert(grant.clone(), granting.grant(layout, grant)?);
     }
     Ok(())
 }

@@ -3,8 +3,9 @@
 use super::{
     Access, Execute, HostPath, IdMap, JailPath, Node, Payload, Right,
     decide::WORKDIR,
-    files::{Granting, Outcome, Wanted, command_patterns},
+    files::{Granting, Outcome, refuse_too_many},
     layout::{Bind, Layout, beneath},
+    wanted::{Wanted, command_patterns},
 };
 use crate::{
     error::Refusal,
@@ -124,6 +125,7 @@ impl Granting<'_> {
         let wanted =
             |found: &&Found| if whole_tree { found.kind == Kind::Folder } else { found.kind == Kind::File };
         let found: Vec<&Found> = found.iter().filter(wanted).collect();
+        refuse_too_many(pattern, found.len())?;
         for found in &found {
             if layout.seen(&found.real).is_none() {
                 self.provide_tree(layout, found)?;
@@ -146,5 +148,7 @@ fn scratch_of(layout: &Layout, pattern: &str) -> Option<String> {
         .iter()
         .filter(|(at, node)| matches!(node, Node::Scratch { .. }) || at.as_str() == WORKDIR)
         .map(|(at, _)| at.clone())
-        .find(|at| beneath(at, fixed).is_some_and(|rest| !rest.is_empty()))
+        .filter(|at| beneath(at, fixed).is_some_and(|rest| !rest.is_empty()))
+        // A host folder that is bound inside the scratch folder is a tree of its own.
+        .find(|at| layout.holder(fixed.trim_end_matches('/')) == Some(at.as_str()))
 }

@@ -5,77 +5,20 @@
 use super::{
     Access, Execute, Fit, HostPath, IdMap, Node, Right,
     layout::{Bind, Layout, READ_TREE, beneath},
+    wanted::{Reach, Wanted},
 };
 use crate::{
-    capability::Capability,
     ceiling::Grant,
     error::Refusal,
     policy::{Presence, Provided},
     request::{Found, Kind, PathFacts, PathQuery, Subject},
-    scope::Scope,
+    scope::glob,
 };
 
 /// How many single files and trees one pattern may stand for. Each is a mount, and mounts are what a start costs.
 const MOST_MATCHES: usize = 256;
 /// The kernel's own trees: the jail has its own, or none.
 const KERNEL_TREES: [&str; 3] = ["/proc", "/sys", "/dev"];
-
-/// A path scope, as what must be looked up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// The whole disk.
-    Everything,
-    /// One file or folder, that node alone.
-    Exact(String),
-    /// All that is in a folder.
-    Tree(String),
-    /// Any other pattern.
-    Pattern(String),
-}
-
-impl Wanted {
-    /// Of an absolute path scope.
-    pub(crate) fn of(scope: &Scope) -> Self {
-        match scope {
-            Scope::Path(path) => Self::of_text(&path.to_string()),
-            Scope::Any
-            | Scope::Host(_)
-            | Scope::Command(_)
-            | Scope::Name(_)
-            | Scope::Database(_)
-            | Scope::Port(_) => Self::Everything,
-        }
-    }
-
-    pub(super) fn of_text(path: &str) -> Self {
-        match path.strip_suffix("/*") {
-            Some("") => Self::Everything,
-            Some(folder) if !folder.contains('*') => Self::Tree(folder.to_owned()),
-            Some(_) => Self::Pattern(path.to_owned()),
-            None if path.contains('*') => Self::Pattern(path.to_owned()),
-            None => Self::Exact(path.to_owned()),
-        }
-    }
-
-    /// What to ask the host.
-    pub(crate) fn query(&self) -> PathQuery {
-        match self {
-            Self::Everything => PathQuery::Pattern("/*".to_owned()),
-            Self::Exact(path) | Self::Tree(path) => PathQuery::Path(HostPath(path.clone())),
-            Self::Pattern(pattern) => PathQuery::Pattern(pattern.clone()),
-        }
-    }
-}
-
-/// The queries for a command pattern: as it stands, or in each folder of the search path.
-pub(crate) fn command_patterns(pattern: &str, search_path: &str) -> Vec<PathQuery> {
-    if pattern.contains('/') {
-        // A pattern with a relative folder names nothing in the jail: commands are compared as they are written.
-        return if pattern.starts_with('/') { vec![Wanted::of_text(pattern).query()] } else { Vec::new() };
-    }
-    let folders = search_path.split(':').filter(|folder| folder.starts_with('/'));
-    folders.map(|folder| PathQuery::Pattern(format!("{}/{pattern}", folder.trim_end_matches('/')))).collect()
-}
 
 /// What became of a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +88,27 @@ impl Granting<'_> {
         };
         let at = layout.bind(&found.at.0, bind)?;
         layout.allow(&at, read_rights(found.kind));
+        Ok(())
+    }
+
+    /// Refuses a grant that begins inside a folder granted for writing and leads out of it: what an earlier program put
+    /// there as a link must not decide what a later one reaches.
+    pub(super) fn refuse_ways_out(&self, grants: &[&Grant]) -> Result<(), Refusal> {
+        let found = |grant: &Grant| match Wanted::of(grant.scope()) {
+            wanted @ (Wanted::Exact(_) | Wanted::Tree(_)) => self.one(&wanted.query()),
+            Wanted::Everything | Wanted::Pattern(_) => None,
+        };
+        let writes = |grant: &&&Grant| Reach::of(grant.capability()) != Reach::Read;
+        for writable in grants.iter().filter(writes).filter_map(|grant| found(grant)) {
+            let leads_out = |inner: &&Found| {
+                beneath(&writable.at.0, &inner.at.0).is_some_and(|rest| !rest.is_empty())
+                    && beneath(&writable.real.0, &inner.real.0).is_none()
+            };
+            if let Some(inner) = grants.iter().filter_map(|grant| found(grant)).find(leads_out) {
+                let why = "it is a link in a folder that programs may write to, and leads out of it";
+                return Err(Refusal::PathRefused { path: inner.at.0.clone(), why });
+            }
+        }
         Ok(())
     }
 
@@ -229,16 +193,14 @@ impl Granting<'_> {
         reach: Reach,
     ) -> Result<Outcome, Refusal> {
         let matches: Vec<Found> = self.facts.found.get(query).cloned().unwrap_or_default();
+        // A link that matches is in the scope only if what it leads to is: whoever may make files in that folder could
+        // make one that leads anywhere.
+        let inside = |found: &Found| found.link.is_none() || glob::covers(pattern, &found.real.0);
         let matches: Vec<Found> = matches
             .into_iter()
-            .filter(|found| {
-                found.kind != Kind::Other && !in_kernel_tree(&found.at.0) && !in_kernel_tree(&found.real.0)
-            })
+            .filter(|found| found.kind != Kind::Other && !in_kernel_tree(&found.at.0) && inside(found))
             .collect();
-        if matches.len() > MOST_MATCHES {
-            let pattern = pattern.to_owned();
-            return Err(Refusal::TooManyMatches { pattern, found: matches.len(), most: MOST_MATCHES });
-        }
+        refuse_too_many(pattern, matches.len())?;
         for found in &matches {
             match found.kind {
                 Kind::Folder if pattern.ends_with('*') => {
@@ -272,11 +234,7 @@ impl Granting<'_> {
                 }
                 Some(_) => {}
                 // The jail's own /tmp and working folder stand before the host's.
-                None if matches!(
-                    layout.nodes().get(&found.at.0),
-                    Some(Node::Scratch { .. }) | Some(Node::Folder)
-                ) =>
-                {
+                None if stands_before(layout.nodes().get(&found.at.0), &found.real) => {
                     hidden.push(found.at.0.clone());
                 }
                 None => {
@@ -371,44 +329,12 @@ impl Granting<'_> {
     }
 }
 
-/// Which of the two file rights a grant gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Read,
-    Write,
-    Both,
-}
-
-impl Reach {
-    fn of(capability: Capability) -> Self {
-        match capability {
-            Capability::FileWrite => Self::Write,
-            Capability::File => Self::Both,
-            _ => Self::Read,
-        }
-    }
-
-    fn access(self) -> Access {
-        match self {
-            Self::Read => Access::ReadOnly,
-            Self::Write | Self::Both => Access::ReadWrite,
-        }
-    }
-
-    fn tree(self) -> &'static [Right] {
-        match self {
-            Self::Read => &READ_TREE,
-            Self::Write => &[Right::WriteFile, Right::Make],
-            Self::Both => &[Right::ReadFile, Right::ReadDir, Right::WriteFile, Right::Make],
-        }
-    }
-
-    fn file(self) -> &'static [Right] {
-        match self {
-            Self::Read => &[Right::ReadFile],
-            Self::Write => &[Right::WriteFile],
-            Self::Both => &[Right::ReadFile, Right::WriteFile],
-        }
+/// Whether what the jail has at a place is its own, not the host's at that same place.
+fn stands_before(node: Option<&Node>, real: &HostPath) -> bool {
+    match node {
+        None | Some(Node::Text(_) | Node::Folder) => false,
+        Some(Node::Bind { source, .. }) => source != real,
+        Some(Node::Scratch { .. } | Node::Link(_) | Node::Device(_) | Node::Proc | Node::Pts) => true,
     }
 }
 
@@ -417,6 +343,14 @@ fn read_rights(kind: Kind) -> &'static [Right] {
         Kind::Folder => &READ_TREE,
         Kind::File | Kind::Other => &[Right::ReadFile],
     }
+}
+
+/// More than a jail is given.
+pub(super) fn refuse_too_many(pattern: &str, found: usize) -> Result<(), Refusal> {
+    if found <= MOST_MATCHES {
+        return Ok(());
+    }
+    Err(Refusal::TooManyMatches { pattern: pattern.to_owned(), found, most: MOST_MATCHES })
 }
 
 fn count(n: usize) -> String {

@@ -39,7 +39,8 @@ impl Layout {
     pub(super) fn bind(&mut self, at: &str, bind: Bind) -> Result<String, Refusal> {
         let at = self.through_links(at);
         let bind = match self.nodes.get(&at) {
-            None => bind,
+            // A file of the host that is asked for by name stands before the one made for the jail.
+            None | Some(Node::Text(_) | Node::Folder) => bind,
             Some(Node::Bind { source, access, execute, idmap }) if *source == bind.source => Bind {
                 source: bind.source,
                 access: bind.access.max(*access),

@@ -12,10 +12,11 @@ mod decide;
 pub(crate) mod environment;
 pub(crate) mod exec;
 mod explain;
-pub(crate) mod files;
+mod files;
 mod layers;
 mod layout;
 mod limits;
+pub(crate) mod wanted;
 
 pub use decide::{NEWEST_ABI, plan};
 pub use explain::explain;

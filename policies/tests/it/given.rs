@@ -55,12 +55,15 @@ impl Disk {
             "/home/u/w/scratch_2/x",
             "/home/u/secret",
             "/srv/shared/file",
-            "/tmp/other",
+            "/tmp/other/x",
             "/proc/version",
         ] {
             disk.add(file, Entry::File);
         }
         disk.add("/run/docker.sock", Entry::Socket);
+        disk.add("/home/u/w/data/out", Entry::Link("/srv/shared"));
+        disk.add("/home/u/w/data/c.txt", Entry::Link("/home/u/secret"));
+        disk.add("/home/u/w/data/d.txt", Entry::Link("a.txt"));
         disk.0.insert("/home/u/w/link".to_owned(), Entry::Link("/srv/shared"));
         disk
     }

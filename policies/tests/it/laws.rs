@@ -3,6 +3,7 @@
 use policies::{
     capability::{Capability, ScopeKind},
     ceiling::{Ceiling, Grant, Grants, Taken, clip},
+    policy::Policy,
     scope::{Database, Host, HostTarget, NormalPath, Target},
     units::{Bytes, Millis},
 };
@@ -128,6 +129,13 @@ proptest! {
     fn any_text_is_read_or_refused_never_a_panic(text in "\\PC{0,40}") {
         if let Ok(ceiling) = Ceiling::parse(&text) {
             prop_assert_eq!(Ceiling::parse(&ceiling.to_string()).unwrap(), ceiling);
+        }
+    }
+
+    #[test]
+    fn any_policy_is_read_or_refused_never_a_panic(text in "(\\[(ceiling|limits|env|jail|x)\\]\n)?[a-zé\"'=\\[\\]#., \n]{0,60}") {
+        if let Err(error) = Policy::parse("p.toml", &text) {
+            prop_assert!(error.to_string().starts_with("p.toml:"), "{}", error);
         }
     }
 

@@ -70,6 +70,33 @@ fn a_prefix_is_expanded_to_what_matches() {
 }
 
 #[test]
+fn a_link_that_matches_a_pattern_never_leads_out() {
+    let plan = run_plan("file.read=./data/*.txt");
+    assert!(node(&plan, "/home/u/w/data/a.txt").is_some() && node(&plan, "/home/u/w/data/d.txt").is_some());
+    assert!(node(&plan, "/home/u/w/data/c.txt").is_none());
+    assert!(plan.root.iter().all(|mount| !format!("{:?}", mount.node).contains("secret")));
+}
+
+#[test]
+fn a_link_in_a_writable_folder_never_leads_out() {
+    let refusal =
+        planned(&Policy::runtime(), runtime("file=./data/*,file.read=./data/out/*"), &host()).unwrap_err();
+    assert!(refusal.to_string().contains("leads out of it"), "{refusal}");
+    // Its twin: where nobody may write, the link is the host's own word.
+    let plan = run_plan("file.read=./data/*,file.read=./data/out/*");
+    assert!(node(&plan, "/srv/shared").is_some());
+}
+
+#[test]
+fn a_file_of_the_host_stands_before_the_jails_own() {
+    let plan = ready_plan("sh", with("file.read=/etc/*", command(&["true"])), &host()).unwrap();
+    assert!(matches!(node(&plan, "/etc"), Some(Node::Bind { .. })) && node(&plan, "/etc/passwd").is_none());
+    let plan = ready_plan("sh", with("file.read=/etc/shadow", command(&["true"])), &host()).unwrap();
+    assert!(matches!(node(&plan, "/etc/passwd"), Some(Node::Text(_))));
+    assert!(matches!(node(&plan, "/etc/shadow"), Some(Node::Bind { .. })));
+}
+
+#[test]
 fn what_is_not_there_is_not_given_and_said() {
     let plan = run_plan("file.read=/nowhere/*");
     assert!(plan.root.is_empty());
@@ -93,8 +120,8 @@ fn a_granted_tmp_is_the_jails_own() {
     for ceiling in ["file=/tmp/*", "file=/tmp"] {
         assert!(matches!(node(&run_plan(ceiling), "/tmp"), Some(Node::Scratch { .. })));
     }
-    let plan = run_plan("file.read=/tmp/other");
-    assert!(matches!(node(&plan, "/tmp/other"), Some(Node::Bind { .. })));
+    let plan = run_plan("file.read=/tmp/other/x");
+    assert!(matches!(node(&plan, "/tmp/other/x"), Some(Node::Bind { .. })));
 }
 
 #[test]
@@ -130,6 +157,10 @@ fn exec_of_a_tree_gives_that_tree_and_the_loader() {
     let scratch =
         |plan: &Plan, at| matches!(node(plan, at), Some(Node::Scratch { execute: Execute::Allowed, .. }));
     assert!(!scratch(&plan, "/work") && !scratch(&plan, "/tmp"));
+    // A host folder inside the jail's /tmp is no scratch.
+    let plan =
+        ready_plan("sh", with("exec=/tmp/other/*,file=/tmp/other/*", command(&["true"])), &host()).unwrap();
+    assert!(!scratch(&plan, "/tmp"));
     let plan = ready_plan("gcc", command(&["true"]), &host()).unwrap();
     assert!(scratch(&plan, "/work") && scratch(&plan, "/tmp") && !scratch(&plan, "/dev/shm"));
     assert!(executable(&plan).contains(&"/work"));
