@@ -26,3 +26,4 @@ pub mod request;
 mod schema;
 pub mod scope;
 pub mod units;
+pub mod wire;

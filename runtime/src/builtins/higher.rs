@@ -1,0 +1,5 @@
+//! higher.
+
+use super::Builtin;
+
+pub(super) const TABLE: &[Builtin] = &[];

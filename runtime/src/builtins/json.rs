@@ -1,0 +1,5 @@
+//! json.
+
+use super::Builtin;
+
+pub(super) const TABLE: &[Builtin] = &[];

@@ -1,0 +1,5 @@
+//! math.
+
+use super::Builtin;
+
+pub(super) const TABLE: &[Builtin] = &[];

@@ -1,0 +1,278 @@
+//! The registry: every builtin in one table with its name, parameters, capability, profile and cost.
+//!
+//! A family is a file with a `TABLE`; the tables are listed once, below. A builtin takes its arguments from the
+//! machine's registers and may take them over (`std::mem::take`).
+
+pub mod context;
+
+mod assertions;
+mod control;
+mod convert;
+mod higher;
+mod json;
+mod list;
+mod math;
+pub(crate) mod operations;
+mod process;
+mod stubs;
+mod text;
+mod time;
+
+pub use context::{Args, CallArgs, Ctx, Next, Resume};
+
+use crate::vm::trap::Fault;
+use crate::vm::value::Value;
+use policies::capability::Capability;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// One builtin.
+pub struct Builtin {
+    /// As programs call it.
+    pub name: &'static str,
+    /// Parameter names in order; those after `positional` can only be named.
+    pub params: &'static [&'static str],
+    /// Arguments that must be given.
+    pub required: u8,
+    /// Arguments that may be given by position; 255 for any number.
+    pub positional: u8,
+    /// Whether arguments may be named.
+    pub named: bool,
+    /// What the gate is asked for before it runs. Scoped ones ask by themselves when the target is known.
+    pub capability: Option<Capability>,
+    /// Where it exists.
+    pub profile: Profile,
+    /// Fuel beyond the call itself.
+    pub cost: Cost,
+    /// Whether `set x to f(x, …)` may hand `x` over without a copy.
+    pub reuses_first: bool,
+    /// What it does.
+    pub run: Run,
+}
+
+/// In which profile a builtin works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Everywhere.
+    Pure,
+    /// A stub under the pure profile that says why.
+    Native(&'static str),
+}
+
+/// Fuel of a builtin beyond the 2 of its call; allocation is charged by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// Nothing further.
+    Flat,
+    /// One for each element and each 32 bytes of its arguments.
+    Linear,
+    /// n · log2 n of its first list.
+    Sort,
+    /// It charges by itself, as it works.
+    Own,
+}
+
+/// How a builtin is run.
+pub enum Run {
+    /// At once.
+    Plain(fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Value, Fault>),
+    /// With calls back into the program: gives the state that the machine drives.
+    Calls(fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>),
+    /// Not built: the message that it raises after its name.
+    Missing(&'static str),
+}
+
+impl Builtin {
+    /// A pure builtin with a flat cost, to be adjusted by the methods below.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        params: &'static [&'static str],
+        required: u8,
+        run: fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Value, Fault>,
+    ) -> Self {
+        Self {
+            name,
+            params,
+            required,
+            positional: params.len() as u8,
+            named: false,
+            capability: None,
+            profile: Profile::Pure,
+            cost: Cost::Linear,
+            reuses_first: false,
+            run: Run::Plain(run),
+        }
+    }
+
+    /// One that calls back.
+    #[must_use]
+    pub const fn calls(
+        name: &'static str,
+        params: &'static [&'static str],
+        required: u8,
+        run: fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>,
+    ) -> Self {
+        let mut b = Self::new(name, params, required, |_, _| Ok(Value::Nothing));
+        b.run = Run::Calls(run);
+        b.cost = Cost::Own;
+        b
+    }
+
+    /// One that isn't built yet.
+    #[must_use]
+    pub const fn missing(name: &'static str, why: &'static str) -> Self {
+        let mut b = Self::new(name, &["…"], 0, |_, _| Ok(Value::Nothing));
+        b.positional = 255;
+        b.named = true;
+        b.run = Run::Missing(why);
+        b
+    }
+
+    /// Any number of arguments.
+    #[must_use]
+    pub const fn variadic(mut self) -> Self {
+        self.positional = 255;
+        self
+    }
+
+    /// Arguments may be named; only the first `positional` may be given by position.
+    #[must_use]
+    pub const fn named(mut self, positional: u8) -> Self {
+        self.named = true;
+        self.positional = positional;
+        self
+    }
+
+    /// With a cost.
+    #[must_use]
+    pub const fn cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Behind a capability without a scope.
+    #[must_use]
+    pub const fn needs(mut self, capability: Capability) -> Self {
+        self.capability = Some(capability);
+        self
+    }
+
+    /// A stub under the pure profile.
+    #[must_use]
+    pub const fn native(mut self, why: &'static str) -> Self {
+        self.profile = Profile::Native(why);
+        self
+    }
+
+    /// `set x to f(x, …)` hands `x` over; on an error the first argument must still be whole.
+    #[must_use]
+    pub const fn reuses(mut self) -> Self {
+        self.reuses_first = true;
+        self
+    }
+
+    /// Whether it neither calls back nor reaches outside.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        matches!(self.run, Run::Plain(_)) && self.capability.is_none()
+    }
+}
+
+/// All families. The order is no part of any contract.
+static FAMILIES: &[&[Builtin]] = &[
+    control::TABLE,
+    convert::TABLE,
+    text::TABLE,
+    list::TABLE,
+    higher::TABLE,
+    math::TABLE,
+    json::TABLE,
+    time::TABLE,
+    assertions::TABLE,
+    process::TABLE,
+    stubs::TABLE,
+];
+
+const FAMILY_BITS: u16 = 10;
+
+fn index() -> &'static HashMap<&'static str, u16> {
+    static INDEX: OnceLock<HashMap<&'static str, u16>> = OnceLock::new();
+    INDEX.get_or_init(|| {
+        let mut map = HashMap::with_capacity(512);
+        for (f, family) in FAMILIES.iter().enumerate() {
+            for (i, builtin) in family.iter().enumerate() {
+                // A stub yields to a family that builds the real one.
+                map.entry(builtin.name).or_insert((f as u16) << FAMILY_BITS | i as u16);
+            }
+        }
+        map
+    })
+}
+
+/// The number of a builtin.
+#[must_use]
+pub fn find(name: &str) -> Option<u16> {
+    index().get(name).copied()
+}
+
+/// A builtin by its number.
+#[must_use]
+#[inline]
+pub fn get(id: u16) -> &'static Builtin {
+    &FAMILIES[usize::from(id >> FAMILY_BITS)][usize::from(id & ((1 << FAMILY_BITS) - 1))]
+}
+
+/// Every builtin, stubs that a family replaces left out.
+pub fn all() -> impl Iterator<Item = &'static Builtin> {
+    FAMILIES
+        .iter()
+        .flat_map(|f| f.iter())
+        .filter(|b| find(b.name).is_some_and(|id| std::ptr::eq(get(id), *b)))
+}
+
+/// A predefined constant.
+#[must_use]
+pub fn constant(name: &str) -> Option<Value> {
+    Some(Value::Float(match name {
+        "pi" => std::f64::consts::PI,
+        "tau" => std::f64::consts::TAU,
+        "e" => std::f64::consts::E,
+        "inf" => f64::INFINITY,
+        "nan" => f64::NAN,
+        _ => return None,
+    }))
+}
+
+/// The nearest builtin or a form that people know from elsewhere.
+#[must_use]
+pub(crate) fn hint(name: &str) -> Option<String> {
+    let known = match name {
+        "len" | "size" | "count_of" => "length(x)",
+        "str" | "toString" | "to_string" | "string" | "String" => "text(x)",
+        "push" | "add" => "append(list, item)",
+        "map" => "apply(fn, list)",
+        "filter" => "where(list, pred)",
+        "println" | "puts" | "echo" | "printf" => "print(x)",
+        "None" | "null" | "nil" | "undefined" => "nothing",
+        "True" => "true",
+        "False" => "false",
+        "parse_int" | "parseInt" => "int(x)",
+        "parse_float" | "parseFloat" => "float(x)",
+        "type" | "typeof" => "type_of(x)",
+        "fold" => "reduce(list, fn, init)",
+        "any" => "some(list, pred)",
+        "all" => "every(list, pred)",
+        "substring" | "substr" => "slice(text, start, end)",
+        "sorted" => "sort(list)",
+        "reversed" => "reverse(list)",
+        "uppercase" | "to_upper" => "upper(t)",
+        "lowercase" | "to_lower" => "lower(t)",
+        "strip" => "trim(t)",
+        "input" => "read_line(prompt)",
+        "error" | "throw" | "panic" => "raise(message)",
+        "self" | "this" => return None,
+        _ => return None,
+    };
+    Some(known.to_owned())
+}

@@ -1,0 +1,5 @@
+//! process.
+
+use super::Builtin;
+
+pub(super) const TABLE: &[Builtin] = &[];

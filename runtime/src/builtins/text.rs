@@ -1,0 +1,5 @@
+//! text.
+
+use super::Builtin;
+
+pub(super) const TABLE: &[Builtin] = &[];

@@ -1,0 +1,5 @@
+//! time.
+
+use super::Builtin;
+
+pub(super) const TABLE: &[Builtin] = &[];

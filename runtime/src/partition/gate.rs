@@ -1,0 +1,461 @@
+//! The only door to an effect: require ∩ ceiling, narrowed by every open sandbox.
+//!
+//! Invariant: a layer only removes. Denials are ordinary, catchable errors; each decision is an audit entry.
+
+use crate::partition::host::Host;
+use policies::audit::{Entry, Origin};
+use policies::capability::{Capability, ScopeKind};
+use policies::ceiling::{Ceiling, Grant, Grants, Taken, check_form};
+use policies::layer::Layer as Wall;
+use policies::scope::{Database, HostTarget, NormalPath, Target};
+
+/// What narrows the gate for a while.
+#[derive(Debug, Clone)]
+pub(crate) struct Layer {
+    /// For the audit: `sandbox:`, `tool:name`.
+    context: String,
+    /// `None`: nothing at all but `print`.
+    allowed: Option<Ceiling>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sandbox,
+    Under,
+    Tool,
+}
+
+/// Where a call stands, for the audit.
+#[derive(Debug, Clone, Default)]
+pub struct Site {
+    /// File as diagnostics name it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+}
+
+/// A partition's capabilities.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    /// `None`: the host gave no ceiling; output isn't checked.
+    ceiling: Option<Ceiling>,
+    /// The ceiling, or everything.
+    bound: Ceiling,
+    declared: Vec<Grant>,
+    held: Grants,
+    ambient: Grants,
+    layers: Vec<Layer>,
+    context: String,
+    /// Whether output has been audited: granted, denied.
+    stdout_seen: [bool; 2],
+}
+
+/// What a program gets without asking.
+const AMBIENT: [Capability; 3] = [Capability::Stdout, Capability::Time, Capability::Llm];
+
+impl Gate {
+    /// A gate under a ceiling; grants that the host tries by itself are filtered by it.
+    pub fn new(ceiling: Option<Ceiling>, context: &str, host: &mut dyn Host) -> Self {
+        let bound = ceiling.clone().unwrap_or_else(Ceiling::everything);
+        let mut gate = Self {
+            ceiling,
+            bound,
+            declared: Vec::new(),
+            held: Grants::none(),
+            ambient: Grants::none(),
+            layers: Vec::new(),
+            context: context.to_owned(),
+            stdout_seen: [false; 2],
+        };
+        for capability in AMBIENT {
+            let grant = Grant::whole(capability);
+            if gate.ambient.take(grant, &gate.bound) == Taken::AboveCeiling {
+                let verdict = Verdict { granted: false, source: "ambient", reason: ABOVE_CEILING };
+                gate.audit(host, capability.name().to_owned(), "", &verdict, Origin::Runtime, None);
+            }
+        }
+        gate
+    }
+
+    /// A gate that grants nothing, ever: for partitions that only compute.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self {
+            ceiling: Some(Ceiling::none()),
+            bound: Ceiling::none(),
+            declared: Vec::new(),
+            held: Grants::none(),
+            ambient: Grants::none(),
+            layers: Vec::new(),
+            context: "sandbox:".to_owned(),
+            stdout_seen: [false; 2],
+        }
+    }
+
+    /// A fresh gate for an agent under the same ceiling.
+    pub(crate) fn agent(&self, host: &mut dyn Host) -> Self {
+        Self::new(self.ceiling.clone(), "agent", host)
+    }
+
+    /// Executes a `require`.
+    ///
+    /// # Errors
+    /// The capability doesn't exist, or its scope is malformed.
+    pub(crate) fn require(
+        &mut self,
+        name: &str,
+        scopes: &[std::rc::Rc<str>],
+        site: &Site,
+        host: &mut dyn Host,
+    ) -> Result<(), String> {
+        let Some(capability) = Capability::from_name(name) else {
+            let hint = Capability::nearest(name).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+            return Err(format!("unknown capability '{name}'{hint}"));
+        };
+        if !self.layers.is_empty() {
+            return Ok(());
+        }
+        let mut grants = Vec::new();
+        if scopes.is_empty() {
+            grants.push(Grant::whole(capability));
+        }
+        for scope in scopes {
+            grants.push(Grant::new(capability, Some(scope)).map_err(|e| e.to_string())?);
+        }
+        if capability == Capability::Memory {
+            let other =
+                self.declared.iter().any(|g| g.capability() == Capability::Memory && !grants.contains(g));
+            if other || grants.len() > 1 {
+                return Err("Multiple memory declarations: a program has one notebook".into());
+            }
+        }
+        for grant in grants {
+            if self.held.take(grant.clone(), &self.bound) == Taken::AboveCeiling {
+                let verdict = Verdict { granted: false, source: "ceiling", reason: ABOVE_CEILING };
+                let target = grant.scope_text().unwrap_or_default();
+                self.audit(host, grant.check(), &target, &verdict, Origin::Program, Some(site));
+            }
+            if !self.declared.contains(&grant) {
+                self.declared.push(grant);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for a use; `source` is the builtin with parentheses.
+    ///
+    /// # Errors
+    /// The denial's message.
+    pub(crate) fn ask(
+        &mut self,
+        capability: Capability,
+        target: Option<&str>,
+        source: &str,
+        site: &Site,
+        host: &mut dyn Host,
+    ) -> Result<(), String> {
+        let decision = self.decide(capability, target);
+        let check = check_form(capability, target);
+        let context = self.layers.last().map(|l| l.context.clone());
+        let verdict = match &decision {
+            Ok(reason) => Verdict { granted: true, source, reason },
+            Err(denial) => Verdict { granted: false, source, reason: denial.reason },
+        };
+        let seen = capability == Capability::Stdout && {
+            let index = usize::from(!verdict.granted);
+            std::mem::replace(&mut self.stdout_seen[index], true)
+        };
+        if !seen {
+            let entry = self.entry(
+                check.clone(),
+                target.unwrap_or(""),
+                &verdict,
+                Origin::Program,
+                Some(site),
+                context,
+            );
+            host.audit(entry);
+        }
+        decision.map(|_| ()).map_err(|denial| self.message(capability, target, &check, &denial))
+    }
+
+    /// Whether output is looked at here at all.
+    pub(crate) fn checks_output(&self) -> bool {
+        self.ceiling.is_some()
+    }
+
+    /// Fast answer for output: granted and audited already.
+    pub(crate) fn output_is_open(&self) -> bool {
+        self.ceiling.is_none()
+            || (self.stdout_seen[0]
+                && self.layers.is_empty()
+                && self.ambient.covers(Capability::Stdout, Target::Whole))
+    }
+
+    fn decide(&self, capability: Capability, target: Option<&str>) -> Result<&'static str, Denial> {
+        let parsed = Parsed::new(capability, target);
+        let covers =
+            |grants: &dyn Fn(Target<'_>) -> bool| parsed.as_ref().is_some_and(|p| grants(p.target()));
+        let ambient = covers(&|t| self.ambient.covers(capability, t));
+        for layer in self.layers.iter().rev() {
+            let inside = match &layer.allowed {
+                None => capability == Capability::Stdout,
+                Some(ceiling) => {
+                    capability == Capability::Stdout || covers(&|t| ceiling.covers(capability, t))
+                }
+            };
+            if !inside {
+                let reason = match layer.kind {
+                    Kind::Sandbox | Kind::Tool => "No matching grant found",
+                    Kind::Under => "above sandbox ceiling (sandbox under)",
+                };
+                return Err(Denial { reason, declared: false, layer: Some(layer.kind) });
+            }
+        }
+        if ambient {
+            return Ok("auto-granted by the runtime");
+        }
+        if covers(&|t| self.held.covers(capability, t)) {
+            return Ok("Granted by require");
+        }
+        let declared = covers(&|t| self.declared.iter().any(|g| g.covers(capability, t)))
+            || (AMBIENT.contains(&capability) && self.declared.iter().any(|g| g.capability() == capability));
+        let reason =
+            if declared || AMBIENT.contains(&capability) { ABOVE_CEILING } else { "No matching grant found" };
+        Err(Denial { reason, declared, layer: None })
+    }
+
+    fn message(&self, capability: Capability, target: Option<&str>, check: &str, denial: &Denial) -> String {
+        let inside = match denial.layer {
+            Some(Kind::Sandbox | Kind::Under) => " (inside a sandbox block)",
+            Some(Kind::Tool) => " (the tool's own `require` lines don't grant it)",
+            None => "",
+        };
+        let above = "declared but above the host ceiling — the program cannot fix this; the host must widen the \
+                     ceiling (--sandbox/--cap-set)";
+        let worded = matches!(
+            capability,
+            Capability::Secret
+                | Capability::Env
+                | Capability::Serve
+                | Capability::Sign
+                | Capability::Spend
+                | Capability::Wallet
+                | Capability::Reveal
+        );
+        if denial.declared && denial.layer.is_none() {
+            return if worded {
+                format!("{check} not permitted: {above}")
+            } else {
+                format!("Capability not granted: {check} — {above}")
+            };
+        }
+        let line = match target {
+            Some(t) if capability == Capability::Serve => format!("{}({t})", capability.name()),
+            Some(t) => format!("{}(\"{t}\")", capability.name()),
+            None => capability.name().to_owned(),
+        };
+        if worded {
+            let prefix = match (capability, target.and_then(|t| t.split_once('_'))) {
+                (Capability::Secret | Capability::Env, Some((head, _))) => {
+                    format!(" (or a prefix: `require {}(\"{head}_*\")`)", capability.name())
+                }
+                _ => String::new(),
+            };
+            return format!(
+                "{check} not permitted: missing capability — add `require {line}`{prefix}{inside}"
+            );
+        }
+        if capability == Capability::Memory {
+            return format!(
+                "Capability not granted: memory. missing capability — add `require {line}` to the program (this is a \
+                 permission, not a bug){inside}"
+            );
+        }
+        format!(
+            "Capability not granted: {check} — missing capability — add `require {line}` to the program (this is a \
+             permission, not a bug){inside}"
+        )
+    }
+
+    // ---- layers ----
+
+    pub(crate) fn depth(&self) -> usize {
+        self.layers.len()
+    }
+
+    pub(crate) fn truncate(&mut self, depth: usize) {
+        self.layers.truncate(depth);
+    }
+
+    /// Nothing but `print` from here on.
+    pub(crate) fn enter_sandbox(&mut self) {
+        self.layers.push(Layer { context: "sandbox:".to_owned(), allowed: None, kind: Kind::Sandbox });
+    }
+
+    /// At most the given capabilities from here on.
+    pub(crate) fn enter_under(&mut self, allowed: Ceiling) {
+        self.layers.push(Layer {
+            context: "sandbox:under".to_owned(),
+            allowed: Some(allowed),
+            kind: Kind::Under,
+        });
+    }
+
+    /// At most what a tool's own `require` lines say, and what the program gets without asking.
+    pub(crate) fn enter_tool(&mut self, name: &str, requires: &[(std::rc::Rc<str>, Vec<std::rc::Rc<str>>)]) {
+        let mut grants = Vec::new();
+        for (capability, scopes) in requires {
+            if let Some(capability) = Capability::from_name(capability) {
+                if scopes.is_empty() {
+                    grants.push(Grant::whole(capability));
+                }
+                grants.extend(scopes.iter().filter_map(|s| Grant::new(capability, Some(s)).ok()));
+            }
+        }
+        self.layers.push(Layer {
+            context: format!("tool:{name}"),
+            allowed: Some(Ceiling::of(grants)),
+            kind: Kind::Tool,
+        });
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.layers.pop();
+    }
+
+    /// What could be lent to a child from here: grants in force, inside every open layer.
+    pub(crate) fn lendable(&self) -> Ceiling {
+        let all = self
+            .held
+            .as_ceiling()
+            .grants()
+            .chain(self.ambient.as_ceiling().grants())
+            .cloned()
+            .collect::<Vec<_>>();
+        let inside = |grant: &Grant| {
+            self.layers.iter().all(|layer| match &layer.allowed {
+                None => grant.capability() == Capability::Stdout,
+                Some(ceiling) => ceiling.covers_grant(grant),
+            })
+        };
+        Ceiling::of(all.into_iter().filter(inside))
+    }
+
+    // ---- audit ----
+
+    /// Records a decision that was made elsewhere (a dropped item of a child's ceiling …).
+    pub(crate) fn note(
+        &self,
+        host: &mut dyn Host,
+        check: String,
+        granted: bool,
+        source: &str,
+        reason: &str,
+        site: &Site,
+    ) {
+        let verdict = Verdict { granted, source, reason };
+        self.audit(host, check, "", &verdict, Origin::Program, Some(site));
+    }
+
+    fn audit(
+        &self,
+        host: &mut dyn Host,
+        check: String,
+        target: &str,
+        verdict: &Verdict<'_>,
+        origin: Origin,
+        site: Option<&Site>,
+    ) {
+        let context = self.layers.last().map(|l| l.context.clone());
+        host.audit(self.entry(check, target, verdict, origin, site, context));
+    }
+
+    fn entry(
+        &self,
+        capability: String,
+        target: &str,
+        verdict: &Verdict<'_>,
+        origin: Origin,
+        site: Option<&Site>,
+        context: Option<String>,
+    ) -> Entry {
+        Entry {
+            ts: 0.0,
+            context: context.unwrap_or_else(|| self.context.clone()),
+            capability,
+            granted: verdict.granted,
+            source: verdict.source.to_owned(),
+            reason: verdict.reason.to_owned(),
+            origin,
+            file: site.map(|s| s.file.clone()),
+            line: site.map(|s| s.line),
+            seq: 0,
+            layer: Wall::Gate,
+            target: target.to_owned(),
+        }
+    }
+}
+
+const ABOVE_CEILING: &str = "above host ceiling (--sandbox/--cap-set)";
+
+struct Verdict<'a> {
+    granted: bool,
+    source: &'a str,
+    reason: &'a str,
+}
+
+struct Denial {
+    reason: &'static str,
+    declared: bool,
+    layer: Option<Kind>,
+}
+
+/// A use's target in its normal form, owned.
+enum Parsed {
+    Whole,
+    Path(NormalPath),
+    Host(HostTarget),
+    Command(String),
+    Name(String),
+    Database(Database),
+    Port(u16),
+}
+
+impl Parsed {
+    /// `None` if it is malformed: then nothing covers it.
+    fn new(capability: Capability, target: Option<&str>) -> Option<Self> {
+        let Some(text) = target else { return Some(Self::Whole) };
+        match capability.scope_kind() {
+            ScopeKind::None => Some(Self::Whole),
+            ScopeKind::Path => NormalPath::parse(text).ok().map(Self::Path),
+            ScopeKind::Host => host_target(text).map(Self::Host),
+            ScopeKind::Command => Some(Self::Command(text.to_owned())),
+            ScopeKind::Name => Some(Self::Name(text.to_owned())),
+            ScopeKind::Database => Database::parse(text).ok().map(Self::Database),
+            ScopeKind::Port => text.parse().ok().map(Self::Port),
+        }
+    }
+
+    fn target(&self) -> Target<'_> {
+        match self {
+            Self::Whole => Target::Whole,
+            Self::Path(p) => Target::Path(p),
+            Self::Host(h) => Target::Host(h),
+            Self::Command(c) => Target::Command(c),
+            Self::Name(n) => Target::Name(n),
+            Self::Database(d) => Target::Database(d),
+            Self::Port(p) => Target::Port(*p),
+        }
+    }
+}
+
+/// `host:port`; without a port that of HTTPS.
+fn host_target(text: &str) -> Option<HostTarget> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+        _ => (text, 443),
+    };
+    Some(HostTarget { host: policies::scope::Host::parse(host).ok()?, port })
+}

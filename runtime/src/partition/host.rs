@@ -1,0 +1,142 @@
+//! What a partition needs from outside. Everything comes through here, after the gate has agreed.
+
+use policies::audit::Entry;
+
+/// The outside of a partition.
+pub trait Host {
+    /// One `print`: text without its newline.
+    fn print(&mut self, text: &str);
+    /// Text for standard error.
+    fn eprint(&mut self, text: &str);
+    /// A decision of the gate.
+    fn audit(&mut self, entry: Entry);
+    /// A line of standard input without its end; `None` at the end of it.
+    fn read_line(&mut self) -> Option<String> {
+        None
+    }
+    /// Unix time in seconds.
+    fn now(&mut self) -> f64 {
+        0.0
+    }
+    /// Waits; whatever was printed goes out first.
+    fn sleep(&mut self, _seconds: f64) {}
+    /// Random bytes.
+    fn random(&mut self, into: &mut [u8]) {
+        into.fill(0);
+    }
+    /// The end of a slice of work, about each millisecond.
+    fn tick(&mut self) {}
+    /// Sends out what waits.
+    fn flush(&mut self) {}
+    /// Words after the program's file.
+    fn args(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// An environment variable that the host passed on.
+    fn env(&self, _name: &str) -> Option<String> {
+        None
+    }
+    /// An act that needs the supervisor: its name and its arguments as JSON, the answer as JSON.
+    ///
+    /// # Errors
+    /// What the program is told.
+    fn request(&mut self, act: &str, _arguments: serde_json::Value) -> Result<serde_json::Value, String> {
+        Err(format!("{act} is not available here"))
+    }
+    /// Another handle to the same outside, for an agent.
+    fn fork(&self) -> Option<Box<dyn Host>> {
+        None
+    }
+    /// Whether a person can be asked.
+    fn interactive(&self) -> bool {
+        false
+    }
+}
+
+/// A host that keeps what it is told, for tests and embedding.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Prints, one element each.
+    pub output: Vec<String>,
+    /// Text for standard error.
+    pub errors: Vec<String>,
+    /// Decisions of the gate.
+    pub audit: Vec<Entry>,
+    /// Words after the file.
+    pub args: Vec<String>,
+    /// Variables.
+    pub env: std::collections::BTreeMap<String, String>,
+    /// Lines of standard input, last first.
+    pub input: Vec<String>,
+}
+
+impl Host for Memory {
+    fn print(&mut self, text: &str) {
+        self.output.push(text.to_owned());
+    }
+
+    fn eprint(&mut self, text: &str) {
+        self.errors.push(text.to_owned());
+    }
+
+    fn audit(&mut self, entry: Entry) {
+        self.audit.push(entry);
+    }
+
+    fn read_line(&mut self) -> Option<String> {
+        self.input.pop()
+    }
+
+    fn args(&self) -> Vec<String> {
+        self.args.clone()
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        self.env.get(name).cloned()
+    }
+}
+
+impl<H: Host + 'static> Host for std::rc::Rc<std::cell::RefCell<H>> {
+    fn print(&mut self, text: &str) {
+        self.borrow_mut().print(text);
+    }
+    fn eprint(&mut self, text: &str) {
+        self.borrow_mut().eprint(text);
+    }
+    fn audit(&mut self, entry: Entry) {
+        self.borrow_mut().audit(entry);
+    }
+    fn read_line(&mut self) -> Option<String> {
+        self.borrow_mut().read_line()
+    }
+    fn now(&mut self) -> f64 {
+        self.borrow_mut().now()
+    }
+    fn sleep(&mut self, seconds: f64) {
+        self.borrow_mut().sleep(seconds);
+    }
+    fn random(&mut self, into: &mut [u8]) {
+        self.borrow_mut().random(into);
+    }
+    fn tick(&mut self) {
+        self.borrow_mut().tick();
+    }
+    fn flush(&mut self) {
+        self.borrow_mut().flush();
+    }
+    fn args(&self) -> Vec<String> {
+        self.borrow().args()
+    }
+    fn env(&self, name: &str) -> Option<String> {
+        self.borrow().env(name)
+    }
+    fn request(&mut self, act: &str, arguments: serde_json::Value) -> Result<serde_json::Value, String> {
+        self.borrow_mut().request(act, arguments)
+    }
+    fn interactive(&self) -> bool {
+        self.borrow().interactive()
+    }
+    fn fork(&self) -> Option<Box<dyn Host>> {
+        Some(Box::new(self.clone()))
+    }
+}

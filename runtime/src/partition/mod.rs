@@ -1,0 +1,273 @@
+//! A partition: its own heap, globals, fuel and gate; dropped in one go.
+
+pub mod gate;
+pub mod heap;
+pub mod host;
+
+use crate::bytecode::Program;
+use crate::vm::other::Module;
+use crate::vm::trap::{Fault, Stop, Trap};
+use crate::vm::value::{CellBox, Value};
+use gate::{Gate, Site};
+use heap::Meter;
+use host::Host;
+use policies::ceiling::Ceiling;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+/// Which builtins exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// All of them.
+    Native,
+    /// Those that look at nothing of the local machine.
+    Pure,
+}
+
+/// What a partition is given.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `None`: no ceiling.
+    pub ceiling: Option<Ceiling>,
+    /// Which builtins exist.
+    pub profile: Profile,
+    /// Fuel for the whole run; `None`: unbounded.
+    pub fuel: Option<u64>,
+    /// Bytes of heap; `None`: unbounded.
+    pub heap: Option<u64>,
+    /// Whether `log` is collected in order with the output.
+    pub logs: Logs,
+}
+
+/// Where `log` goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logs {
+    /// To standard error, at once.
+    Stderr,
+    /// In order with what is printed.
+    WithOutput,
+}
+
+impl Settings {
+    /// No ceiling and no limits: for code that the host trusts.
+    #[must_use]
+    pub fn trusted() -> Self {
+        Self { ceiling: None, profile: Profile::Native, fuel: None, heap: None, logs: Logs::Stderr }
+    }
+}
+
+/// Fuel of a run without a limit.
+const UNBOUNDED: i64 = i64::MAX / 4;
+/// Fuel between two looks at the limits and at output that waits.
+const SLICE: i64 = 16_384;
+
+/// The part of a partition that instructions and builtins share.
+pub struct Core {
+    pub(crate) program: Rc<Program>,
+    pub(crate) globals: Vec<Value>,
+    pub(crate) gate: Gate,
+    pub(crate) host: Box<dyn Host>,
+    pub(crate) settings: Settings,
+    /// Fuel that is left, allocation not yet taken off.
+    pub(crate) fuel: i64,
+    /// Where the machine looks up next.
+    pub(crate) look_at: i64,
+    budget: i64,
+    /// Captured variables that may be part of a cycle.
+    cells: RefCell<Vec<Weak<CellBox>>>,
+    sweep_at: usize,
+    pub(crate) modules: Vec<ModuleState>,
+    /// Whether anything but declarations has run.
+    pub(crate) started: bool,
+    pub(crate) intent: Option<Rc<str>>,
+    /// Warnings given once.
+    pub(crate) warned: std::collections::BTreeSet<String>,
+    /// Whether this runs a `test` block.
+    pub(crate) testing: bool,
+    pub(crate) shared: crate::vm::agents::Shared,
+    /// When the wait that is going on ends.
+    pub(crate) deadline: Option<f64>,
+    pub(crate) is_agent: bool,
+    /// Arguments of an agent.
+    pub(crate) arguments: std::collections::BTreeMap<String, Value>,
+    /// Stands before what an agent prints.
+    pub(crate) name_prefix: Option<String>,
+    /// What families keep between calls (open handles, the notebook …), by the family's name.
+    pub(crate) keep: std::collections::BTreeMap<&'static str, Box<dyn std::any::Any>>,
+}
+
+/// A module of the program.
+pub(crate) enum ModuleState {
+    /// Its top level hasn't run.
+    Waiting,
+    /// It is running or has run.
+    Ready(Value),
+}
+
+impl Core {
+    pub(crate) fn new(program: Rc<Program>, settings: Settings, mut host: Box<dyn Host>) -> Self {
+        let gate = Gate::new(settings.ceiling.clone(), "program", host.as_mut());
+        let budget =
+            settings.fuel.map_or(UNBOUNDED, |f| i64::try_from(f).unwrap_or(UNBOUNDED).min(UNBOUNDED));
+        let modules = program.modules.iter().map(|_| ModuleState::Waiting).collect();
+        let globals = vec![Value::Unbound; program.globals.len()];
+        let mut core = Self {
+            program,
+            globals,
+            gate,
+            host,
+            settings,
+            fuel: budget,
+            look_at: 0,
+            budget,
+            cells: RefCell::new(Vec::new()),
+            sweep_at: 1024,
+            modules,
+            started: false,
+            intent: None,
+            warned: std::collections::BTreeSet::new(),
+            testing: false,
+            shared: crate::vm::agents::Shared::default(),
+            deadline: None,
+            is_agent: false,
+            arguments: std::collections::BTreeMap::new(),
+            name_prefix: None,
+            keep: std::collections::BTreeMap::new(),
+        };
+        core.next_look();
+        core
+    }
+
+    /// The core of an agent: a copy of the globals, a gate of its own, the same outside.
+    pub(crate) fn fork(&mut self) -> Option<Self> {
+        let host = self.host.fork()?;
+        let mut core = Self::new(self.program.clone(), self.settings.clone(), host);
+        core.gate = self.gate.agent(core.host.as_mut());
+        core.globals =
+            self.globals.iter().map(|v| if v.is_container() { copy_in(v) } else { v.clone() }).collect();
+        core.shared = self.shared.clone();
+        core.is_agent = true;
+        core.started = true;
+        core.fuel = self.fuel;
+        core.next_look();
+        Some(core)
+    }
+
+    fn next_look(&mut self) {
+        self.look_at = (self.fuel - SLICE).max(heap::made() >> 5);
+    }
+
+    /// Looks at the limits; called at the end of each slice and before each effect.
+    #[inline]
+    pub(crate) fn check_limits(&mut self) -> Result<(), Fault> {
+        if heap::over() {
+            return Err(Box::new(Stop::Trap(Trap::Memory)));
+        }
+        if self.fuel < heap::made() >> 5 {
+            return Err(Box::new(Stop::Trap(Trap::Fuel)));
+        }
+        Ok(())
+    }
+
+    /// The end of a slice.
+    #[cold]
+    pub(crate) fn slice(&mut self) -> Result<(), Fault> {
+        self.check_limits()?;
+        self.next_look();
+        self.host.tick();
+        if self.cells.borrow().len() > self.sweep_at {
+            self.sweep();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn charge(&mut self, fuel: u64) -> Result<(), Fault> {
+        self.fuel_used(fuel);
+        if self.fuel < self.look_at {
+            return self.slice();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fuel_used(&mut self, fuel: u64) {
+        self.fuel -= i64::try_from(fuel).unwrap_or(UNBOUNDED).min(UNBOUNDED);
+    }
+
+    /// Fuel used so far.
+    pub(crate) fn used(&self) -> u64 {
+        (self.budget - self.fuel + (heap::made() >> 5)).max(0) as u64
+    }
+
+    pub(crate) fn site(&self, (file, at): (u32, u32)) -> Site {
+        match self.program.sources.get(file as usize) {
+            Some(source) => Site { file: source.name.clone(), line: source.place(at).line },
+            None => Site::default(),
+        }
+    }
+
+    /// A fresh captured variable, known to the partition so that cycles through it can be broken.
+    pub(crate) fn cell(&self, value: Value) -> Value {
+        let cell = Rc::new(CellBox::new(value));
+        self.cells.borrow_mut().push(Rc::downgrade(&cell));
+        Value::Cell(cell)
+    }
+
+    /// Forgets dead captured variables, and frees cycles that nothing outside reaches.
+    fn sweep(&mut self) {
+        let mut cells = std::mem::take(&mut *self.cells.borrow_mut());
+        cells.retain(|c| c.strong_count() > 0);
+        crate::vm::cycles::collect(&cells);
+        cells.retain(|c| c.strong_count() > 0);
+        self.sweep_at = (cells.len() * 2).max(1024);
+        *self.cells.borrow_mut() = cells;
+    }
+
+    /// The module of a program's file.
+    pub(crate) fn module(&self, index: u32) -> Option<Rc<Module>> {
+        self.program.modules.get(index as usize).map(|m| m.module.clone())
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // Captured variables may hold one another: emptied one by one, everything goes.
+        for cell in self.cells.take() {
+            if let Some(cell) = cell.upgrade() {
+                drop(cell.0.take());
+            }
+        }
+    }
+}
+
+/// Runs something with a partition's meter as the current one.
+pub(crate) struct Entered(Option<Meter>);
+
+impl Entered {
+    pub(crate) fn new(meter: Meter) -> Self {
+        Self(Some(meter.enter()))
+    }
+
+    /// Ends it and gives the partition's counts.
+    pub(crate) fn leave(mut self) -> Meter {
+        match self.0.take() {
+            Some(outer) => outer.enter(),
+            None => heap::current(),
+        }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(outer) = self.0.take() {
+            let _ = outer.enter();
+        }
+    }
+}
+
+/// A global's value for an agent: tasks as they are, secrets as text.
+fn copy_in(value: &Value) -> Value {
+    match value {
+        Value::Task(_) => value.clone(),
+        other => crate::vm::agents::cross(other),
+    }
+}

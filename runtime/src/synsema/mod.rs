@@ -1,0 +1,13 @@
+//! Front end one: source → tokens → tree → names → bytecode.
+
+mod ast;
+mod compile;
+mod lexer;
+mod load;
+mod numbers;
+mod parser;
+pub mod program;
+mod resolve;
+mod token;
+
+pub use load::{Failure, Loader, NoModules, check, load};

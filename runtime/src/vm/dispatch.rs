@@ -1,0 +1,1215 @@
+//! The loop, and nothing else: more than 700 lines because every instruction has its arm here.
+
+use super::frame::{Frame, Handler, MAX_FRAMES, Ret, captured};
+use super::machine::Machine;
+use super::ops::{self, truthy};
+use super::steps::{self, Entered, Member};
+use super::trap::{Fault, Stop, raised};
+use super::value::{Closure, Map, Value};
+use crate::builtins::{Args, Ctx, Run};
+use crate::bytecode::{Capture, Const, Op, WINDOW};
+use crate::partition::ModuleState;
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+impl Machine {
+    /// Executes instructions until the first frame's end. On an error the frame's position is saved, so that
+    /// `unwind` and a later call can go on from there.
+    pub(super) fn dispatch(&mut self) -> Result<(), Fault> {
+        let program = self.core.program.clone();
+        let protos = &program.protos[..];
+        let mut fuel = self.core.fuel;
+        'frame: loop {
+            if fuel < self.core.look_at {
+                self.core.fuel = fuel;
+                self.core.slice()?;
+                fuel = self.core.fuel;
+            }
+            let Some(frame) = self.frames.last() else { return Ok(()) };
+            let proto = &*protos[frame.proto as usize];
+            let code = &proto.code[..];
+            let locals = proto.locals;
+            let base = frame.base as usize;
+            let mut pc = frame.pc as usize;
+            let Some(window) = self.stack.get_mut(base..base + WINDOW) else { return Ok(()) };
+            let Ok(regs): Result<&mut [Value; WINDOW], _> = window.try_into() else { return Ok(()) };
+
+            // Saves the position and fails.
+            macro_rules! fail {
+                ($fault:expr) => {{
+                    let fault: Fault = $fault;
+                    self.core.fuel = fuel;
+                    if let Some(frame) = self.frames.last_mut() {
+                        frame.pc = pc as u32;
+                    }
+                    return Err(fault);
+                }};
+            }
+            macro_rules! tri {
+                ($result:expr) => {
+                    match $result {
+                        Ok(value) => value,
+                        Err(fault) => fail!(fault.into()),
+                    }
+                };
+            }
+            macro_rules! r {
+                ($r:expr) => {
+                    regs[usize::from($r)]
+                };
+            }
+            // A jump back is where limits are looked at.
+            macro_rules! jump {
+                ($to:expr) => {{
+                    let to = $to as usize;
+                    if to < pc && fuel < self.core.look_at {
+                        self.core.fuel = fuel;
+                        tri!(self.core.slice());
+                        fuel = self.core.fuel;
+                    }
+                    pc = to;
+                }};
+            }
+            macro_rules! place {
+                () => {
+                    (proto.file, proto.places[pc - 1])
+                };
+            }
+            // Something that needs the whole machine, with position and fuel in their places; goes on with
+            // whatever frame is on top afterwards.
+            macro_rules! outside {
+                ($body:expr) => {{
+                    self.core.fuel = fuel;
+                    if let Some(frame) = self.frames.last_mut() {
+                        frame.pc = pc as u32;
+                    }
+                    $body?;
+                    fuel = self.core.fuel;
+                    continue 'frame;
+                }};
+            }
+            macro_rules! arith {
+                ($ins:expr, $int:ident, $float:tt) => {{
+                    let result = match (&r!($ins.b), &r!($ins.c())) {
+                        (Value::Int(x), Value::Int(y)) => match x.$int(*y) {
+                            Some(n) => Value::Int(n),
+                            None => Value::Unbound,
+                        },
+                        (Value::Float(x), Value::Float(y)) => Value::Float(x $float y),
+                        (Value::Float(x), Value::Int(y)) => Value::Float(x $float *y as f64),
+                        (Value::Int(x), Value::Float(y)) => Value::Float(*x as f64 $float y),
+                        _ => Value::Unbound,
+                    };
+                    if matches!(result, Value::Unbound) {
+                        self.core.fuel = fuel;
+                        tri!(steps::arith_slow(regs, $ins, locals, &mut self.core));
+                        fuel = self.core.fuel;
+                    } else {
+                        r!($ins.a) = result;
+                    }
+                }};
+            }
+            macro_rules! arith_i {
+                ($ins:expr, $int:ident, $float:tt) => {{
+                    let y = $ins.d as i32;
+                    let result = match &r!($ins.b) {
+                        Value::Int(x) => match x.$int(i64::from(y)) {
+                            Some(n) => Value::Int(n),
+                            None => Value::Unbound,
+                        },
+                        Value::Float(x) => Value::Float(x $float f64::from(y)),
+                        _ => Value::Unbound,
+                    };
+                    if matches!(result, Value::Unbound) {
+                        self.core.fuel = fuel;
+                        tri!(steps::arith_slow(regs, $ins, locals, &mut self.core));
+                        fuel = self.core.fuel;
+                    } else {
+                        r!($ins.a) = result;
+                    }
+                }};
+            }
+            macro_rules! less {
+                ($a:expr, $b:expr, $or_equal:expr, $int:tt) => {
+                    match (&r!($a), &r!($b)) {
+                        (Value::Int(x), Value::Int(y)) => x $int y,
+                        (Value::Float(x), Value::Float(y)) => x $int y,
+                        _ => tri!(steps::less_slow(regs, $a, $b, $or_equal, locals)),
+                    }
+                };
+            }
+            macro_rules! equal {
+                ($a:expr, $b:expr) => {
+                    match (&r!($a), &r!($b)) {
+                        (Value::Int(x), Value::Int(y)) => x == y,
+                        (Value::Short(x), Value::Short(y)) => x == y,
+                        (Value::Bool(x), Value::Bool(y)) => x == y,
+                        _ => {
+                            self.core.fuel = fuel;
+                            let same = tri!(steps::equal_slow(regs, $a, $b, locals, &mut self.core));
+                            fuel = self.core.fuel;
+                            same
+                        }
+                    }
+                };
+            }
+            macro_rules! small {
+                ($ins:expr, $int:tt, $test:expr) => {
+                    match &r!($ins.a) {
+                        Value::Int(x) => *x $int i64::from($ins.b as i8),
+                        _ => {
+                            let order = tri!(steps::small(regs, $ins)).0;
+                            $test(order)
+                        }
+                    }
+                };
+            }
+
+            loop {
+                let ins = code[pc];
+                pc += 1;
+                fuel -= i64::from(ins.cost);
+                match ins.op {
+                    Op::Nop => {}
+                    Op::Move => {
+                        let value = r!(ins.b).clone();
+                        r!(ins.a) = value;
+                    }
+                    Op::Take => {
+                        let value = std::mem::take(&mut r!(ins.b));
+                        r!(ins.a) = value;
+                    }
+                    Op::Const => {
+                        if let Const::Value(value) = &proto.consts[ins.d as usize] {
+                            r!(ins.a) = value.clone();
+                        }
+                    }
+                    Op::Int => r!(ins.a) = Value::Int(i64::from(ins.d as i32)),
+                    Op::Nothing => r!(ins.a) = Value::Nothing,
+                    Op::Bool => r!(ins.a) = Value::Bool(ins.b != 0),
+                    Op::Unbind => r!(ins.a) = Value::Unbound,
+                    Op::NewCell => r!(ins.a) = self.core.cell(Value::Unbound),
+                    Op::Wrap => {
+                        let value = std::mem::take(&mut r!(ins.a));
+                        r!(ins.a) = self.core.cell(value);
+                    }
+                    Op::GetCell | Op::GetCellRaw => {
+                        let value = match &r!(ins.b) {
+                            Value::Cell(cell) => cell.0.borrow().clone(),
+                            _ => Value::Unbound,
+                        };
+                        if matches!(value, Value::Unbound) && ins.op == Op::GetCell {
+                            fail!(steps::undefined(&self.core.name_at(place!())));
+                        }
+                        r!(ins.a) = value;
+                    }
+                    Op::SetCell => {
+                        let value = steps::fetch(regs, ins.a, locals);
+                        if let Value::Cell(cell) = &r!(ins.b) {
+                            drop(cell.0.replace(value));
+                        }
+                    }
+                    Op::GetUp | Op::GetUpRaw => {
+                        let value = match self.frames.last().map(captured) {
+                            Some(up) => match up.get(usize::from(ins.b)) {
+                                Some(Value::Cell(cell)) => cell.0.borrow().clone(),
+                                _ => Value::Unbound,
+                            },
+                            None => Value::Unbound,
+                        };
+                        if matches!(value, Value::Unbound) && ins.op == Op::GetUp {
+                            fail!(steps::undefined(&self.core.name_at(place!())));
+                        }
+                        r!(ins.a) = value;
+                    }
+                    Op::SetUp => {
+                        let value = steps::fetch(regs, ins.a, locals);
+                        if let Some(up) = self.frames.last().map(captured)
+                            && let Some(Value::Cell(cell)) = up.get(usize::from(ins.b))
+                        {
+                            drop(cell.0.replace(value));
+                        }
+                    }
+                    Op::GetGlobal => {
+                        let value = self.core.globals[ins.d as usize].clone();
+                        if matches!(value, Value::Unbound) {
+                            let name = &program.globals[ins.d as usize];
+                            fail!(steps::undefined(name));
+                        }
+                        r!(ins.a) = value;
+                    }
+                    Op::GetGlobalRaw => {
+                        let value = self.core.globals[ins.d as usize].clone();
+                        r!(ins.a) = value;
+                    }
+                    Op::SetGlobal => {
+                        let value = steps::fetch(regs, ins.a, locals);
+                        self.core.globals[ins.d as usize] = value;
+                    }
+                    Op::JumpBound => {
+                        if !matches!(r!(ins.a), Value::Unbound) {
+                            pc = ins.d as usize;
+                        }
+                    }
+                    Op::Undefined => fail!(steps::undefined(&self.core.name_at(place!()))),
+                    Op::CannotSet => {
+                        let name = self.core.name_at(place!());
+                        fail!(raised(format!(
+                            "Cannot set undefined variable '{name}' — declare it first with `let {name} be …`"
+                        )));
+                    }
+
+                    // ---- arithmetic ----
+                    Op::Add => arith!(ins, checked_add, +),
+                    Op::Sub => arith!(ins, checked_sub, -),
+                    Op::Mul => arith!(ins, checked_mul, *),
+                    Op::AddI => arith_i!(ins, checked_add, +),
+                    Op::SubI => arith_i!(ins, checked_sub, -),
+                    Op::MulI => arith_i!(ins, checked_mul, *),
+                    Op::Div => {
+                        let result = match (&r!(ins.b), &r!(ins.c())) {
+                            (Value::Float(x), Value::Float(y)) if *y != 0.0 => Value::Float(x / y),
+                            (Value::Float(x), Value::Int(y)) if *y != 0 => Value::Float(x / *y as f64),
+                            _ => Value::Unbound,
+                        };
+                        if matches!(result, Value::Unbound) {
+                            self.core.fuel = fuel;
+                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
+                            fuel = self.core.fuel;
+                        } else {
+                            r!(ins.a) = result;
+                        }
+                    }
+                    Op::FloorDivI => match r!(ins.b) {
+                        Value::Int(x) => {
+                            let y = i64::from(ins.d as i32);
+                            r!(ins.a) = Value::Int(x.div_euclid(y));
+                        }
+                        _ => {
+                            self.core.fuel = fuel;
+                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
+                            fuel = self.core.fuel;
+                        }
+                    },
+                    Op::RemI => match r!(ins.b) {
+                        Value::Int(x) => {
+                            let y = i64::from(ins.d as i32);
+                            r!(ins.a) = Value::Int(x.rem_euclid(y));
+                        }
+                        _ => {
+                            self.core.fuel = fuel;
+                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
+                            fuel = self.core.fuel;
+                        }
+                    },
+                    Op::Rem => match (&r!(ins.b), &r!(ins.c())) {
+                        (Value::Int(x), Value::Int(y)) if *y > 0 => {
+                            r!(ins.a) = Value::Int(x.rem_euclid(*y));
+                        }
+                        _ => {
+                            self.core.fuel = fuel;
+                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
+                            fuel = self.core.fuel;
+                        }
+                    },
+                    Op::FloorDiv => match (&r!(ins.b), &r!(ins.c())) {
+                        (Value::Int(x), Value::Int(y)) if *y > 0 => {
+                            r!(ins.a) = Value::Int(x.div_euclid(*y));
+                        }
+                        _ => {
+                            self.core.fuel = fuel;
+                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
+                            fuel = self.core.fuel;
+                        }
+                    },
+                    Op::Pow => {
+                        self.core.fuel = fuel;
+                        tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
+                        fuel = self.core.fuel;
+                    }
+                    Op::Negate => {
+                        let result = match &r!(ins.b) {
+                            Value::Float(f) => Value::Float(-f),
+                            other => tri!(ops::negate(other)),
+                        };
+                        r!(ins.a) = result;
+                    }
+                    Op::Not => {
+                        let yes = steps::truth(regs, ins.b, locals);
+                        r!(ins.a) = Value::Bool(!yes);
+                    }
+                    Op::Truth => {
+                        let yes = steps::truth(regs, ins.b, locals);
+                        r!(ins.a) = Value::Bool(yes);
+                    }
+
+                    // ---- comparisons ----
+                    Op::Eq => {
+                        let yes = equal!(ins.b, ins.c());
+                        r!(ins.a) = Value::Bool(yes);
+                    }
+                    Op::Ne => {
+                        let yes = equal!(ins.b, ins.c());
+                        r!(ins.a) = Value::Bool(!yes);
+                    }
+                    Op::Lt => {
+                        let yes = less!(ins.b, ins.c(), false, <);
+                        r!(ins.a) = Value::Bool(yes);
+                    }
+                    Op::Le => {
+                        let yes = less!(ins.b, ins.c(), true, <=);
+                        r!(ins.a) = Value::Bool(yes);
+                    }
+                    Op::Gt => {
+                        let yes = less!(ins.c(), ins.b, false, <);
+                        r!(ins.a) = Value::Bool(yes);
+                    }
+                    Op::Ge => {
+                        let yes = less!(ins.c(), ins.b, true, <=);
+                        r!(ins.a) = Value::Bool(yes);
+                    }
+                    Op::In | Op::NotIn => {
+                        self.core.fuel = fuel;
+                        let yes = tri!(steps::contains(regs, ins.b, ins.c(), locals, &mut self.core));
+                        fuel = self.core.fuel;
+                        r!(ins.a) = Value::Bool(yes == (ins.op == Op::In));
+                    }
+                    Op::Jump | Op::Loop => jump!(ins.d),
+                    Op::JumpIf => {
+                        let yes = match &r!(ins.a) {
+                            Value::Bool(b) => *b,
+                            _ => steps::truth(regs, ins.a, locals),
+                        };
+                        if yes {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpIfNot => {
+                        let yes = match &r!(ins.a) {
+                            Value::Bool(b) => *b,
+                            _ => steps::truth(regs, ins.a, locals),
+                        };
+                        if !yes {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpEq => {
+                        if equal!(ins.a, ins.b) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpNe => {
+                        if !equal!(ins.a, ins.b) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpLt => {
+                        if less!(ins.a, ins.b, false, <) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpNlt => {
+                        if !less!(ins.a, ins.b, false, <) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpLe => {
+                        if less!(ins.a, ins.b, true, <=) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpNle => {
+                        if !less!(ins.a, ins.b, true, <=) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpEqI => {
+                        if small!(ins, ==, |o| o == Some(Ordering::Equal)) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpNeI => {
+                        if small!(ins, !=, |o| o != Some(Ordering::Equal)) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpLtI => {
+                        if small!(ins, <, |o| o == Some(Ordering::Less)) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpNltI => {
+                        if small!(ins, >=, |o| o != Some(Ordering::Less)) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpLeI => {
+                        if small!(ins, <=, |o| matches!(o, Some(Ordering::Less | Ordering::Equal))) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpNleI => {
+                        if small!(ins, >, |o| !matches!(o, Some(Ordering::Less | Ordering::Equal))) {
+                            jump!(ins.d);
+                        }
+                    }
+
+                    // ---- containers ----
+                    Op::List => {
+                        let (first, count) = (usize::from(ins.b), ins.d as usize);
+                        let items = regs[first..first + count].iter_mut().map(std::mem::take).collect();
+                        r!(ins.a) = Value::list(items);
+                    }
+                    Op::Push | Op::Append => {
+                        let value = steps::fetch(regs, ins.b, locals);
+                        match &mut r!(ins.a) {
+                            Value::List(list) => {
+                                let list = Rc::make_mut(list);
+                                list.edit(|items| items.push(value));
+                            }
+                            other => {
+                                let got = super::render::type_name(other).to_owned();
+                                fail!(raised(format!("append expects a list, got {got}")));
+                            }
+                        }
+                        if ins.op == Op::Append {
+                            fuel -= 2;
+                        }
+                    }
+                    Op::Map => {
+                        let entries = super::value::Entries::with_capacity_and_hasher(
+                            ins.d as usize,
+                            super::value::Seed::default(),
+                        );
+                        r!(ins.a) = Value::Map(Rc::new(Map::new(entries)));
+                    }
+                    Op::Put => {
+                        let value = steps::fetch(regs, ins.c(), locals);
+                        let key = steps::fetch(regs, ins.b, locals);
+                        tri!(steps::put(&mut r!(ins.a), &key, value));
+                    }
+                    Op::Index => {
+                        let fast = match (&r!(ins.b), &r!(ins.c())) {
+                            (Value::List(list), Value::Int(i)) => {
+                                usize::try_from(*i).ok().and_then(|i| list.items().get(i)).cloned()
+                            }
+                            _ => None,
+                        };
+                        let value = match fast {
+                            Some(value) => value,
+                            None => tri!(steps::index(&r!(ins.b), &r!(ins.c()), &self.core)),
+                        };
+                        if ins.b >= locals {
+                            r!(ins.b) = Value::Nothing;
+                        }
+                        if ins.c() >= locals {
+                            r!(ins.c()) = Value::Nothing;
+                        }
+                        r!(ins.a) = value;
+                    }
+                    Op::Field | Op::FieldOf | Op::Method => {
+                        let Const::Value(key) = &proto.consts[ins.d as usize] else { continue };
+                        let name = key.as_text().unwrap_or("");
+                        let fast = match &r!(ins.b) {
+                            Value::Map(map) => map.get(name).cloned(),
+                            _ => None,
+                        };
+                        let value = match fast {
+                            Some(value) => value,
+                            None => {
+                                let how = match ins.op {
+                                    Op::FieldOf => Member::Of,
+                                    Op::Method => Member::Called,
+                                    _ => Member::Plain,
+                                };
+                                tri!(steps::field(&r!(ins.b), name, &self.core, how))
+                            }
+                        };
+                        if ins.b >= locals {
+                            r!(ins.b) = Value::Nothing;
+                        }
+                        r!(ins.a) = value;
+                    }
+                    Op::SetIndex => {
+                        let value = steps::fetch(regs, ins.c(), locals);
+                        let index = match r!(ins.b) {
+                            Value::Int(i) => i,
+                            _ => -1,
+                        };
+                        if let Value::List(list) = &mut r!(ins.a)
+                            && index >= 0
+                            && (index as usize) < list.items().len()
+                        {
+                            if let Some(slot) = Rc::make_mut(list).slot(index as usize) {
+                                *slot = value;
+                            }
+                        } else {
+                            let key = steps::fetch(regs, ins.b, locals);
+                            let mut root = std::mem::take(&mut r!(ins.a));
+                            let result = super::paths::set(&mut root, &[key], value, &mut self.core);
+                            r!(ins.a) = root;
+                            tri!(result);
+                        }
+                    }
+                    Op::SetField => {
+                        let Const::Value(key) = &proto.consts[ins.d as usize] else { continue };
+                        let value = steps::fetch(regs, ins.b, locals);
+                        let mut root = std::mem::take(&mut r!(ins.a));
+                        let result =
+                            super::paths::set(&mut root, std::slice::from_ref(key), value, &mut self.core);
+                        r!(ins.a) = root;
+                        tri!(result);
+                    }
+                    Op::SetPath => {
+                        let value = std::mem::take(&mut r!(ins.a));
+                        let first = ins.d as usize & 255;
+                        let keys: Vec<Value> =
+                            regs[first..first + usize::from(ins.b)].iter_mut().map(std::mem::take).collect();
+                        let place = code[pc];
+                        pc += 1;
+                        let result = match place.op {
+                            Op::SetGlobal => {
+                                let mut root = std::mem::take(&mut self.core.globals[place.d as usize]);
+                                let result = super::paths::set(&mut root, &keys, value, &mut self.core);
+                                self.core.globals[place.d as usize] = root;
+                                result
+                            }
+                            Op::SetCell => match &r!(place.b) {
+                                Value::Cell(cell) => {
+                                    let mut root = cell.0.take();
+                                    let result = super::paths::set(&mut root, &keys, value, &mut self.core);
+                                    drop(cell.0.replace(root));
+                                    result
+                                }
+                                _ => Ok(()),
+                            },
+                            Op::SetUp => match self.frames.last().map(captured) {
+                                Some(up) => match up.get(usize::from(place.b)) {
+                                    Some(Value::Cell(cell)) => {
+                                        let mut root = cell.0.take();
+                                        let result =
+                                            super::paths::set(&mut root, &keys, value, &mut self.core);
+                                        drop(cell.0.replace(root));
+                                        result
+                                    }
+                                    _ => Ok(()),
+                                },
+                                None => Ok(()),
+                            },
+                            _ => {
+                                let mut root = std::mem::take(&mut r!(place.a));
+                                let result = super::paths::set(&mut root, &keys, value, &mut self.core);
+                                r!(place.a) = root;
+                                result
+                            }
+                        };
+                        // The error stands at the path, one instruction back.
+                        if result.is_err() {
+                            pc -= 1;
+                        }
+                        tri!(result);
+                    }
+                    Op::SumInto => {
+                        self.core.fuel = fuel;
+                        let result = steps::sum_into(regs, ins, &mut self.core);
+                        fuel = self.core.fuel;
+                        if let Err(fault) = result {
+                            let back = code[pc];
+                            put_back(regs, ins.a, back, &mut self.core, self.frames.last().map(captured));
+                            fail!(fault);
+                        }
+                    }
+                    Op::TakeGlobal => {
+                        let slot = &mut self.core.globals[ins.d as usize];
+                        if matches!(slot, Value::Unbound) {
+                            let name = &program.globals[ins.d as usize];
+                            fail!(steps::undefined(name));
+                        }
+                        r!(ins.a) = std::mem::take(slot);
+                    }
+                    Op::TakeCell => {
+                        let value = match &r!(ins.b) {
+                            Value::Cell(cell) => cell.0.take(),
+                            _ => Value::Nothing,
+                        };
+                        if matches!(value, Value::Unbound) {
+                            put_back_unbound(regs, ins.b);
+                            fail!(steps::undefined(&self.core.name_at(place!())));
+                        }
+                        r!(ins.a) = value;
+                    }
+                    Op::TakeUp => {
+                        let value =
+                            match self.frames.last().map(captured).and_then(|u| u.get(usize::from(ins.b))) {
+                                Some(Value::Cell(cell)) => {
+                                    let value = cell.0.take();
+                                    if matches!(value, Value::Unbound) {
+                                        drop(cell.0.replace(Value::Unbound));
+                                    }
+                                    value
+                                }
+                                _ => Value::Nothing,
+                            };
+                        if matches!(value, Value::Unbound) {
+                            fail!(steps::undefined(&self.core.name_at(place!())));
+                        }
+                        r!(ins.a) = value;
+                    }
+
+                    // ---- calls ----
+                    Op::Call => {
+                        let callee = std::mem::take(&mut r!(ins.a));
+                        let first = base + usize::from(ins.a) + 1;
+                        let count = usize::from(ins.b);
+                        let ret = Ret::Reg(ins.c());
+                        if let Value::Task(task) = &callee
+                            && task.proto.params.len() == count
+                        {
+                            outside!(self.push_task(task, first, ret));
+                        }
+                        outside!(self.call(callee, first, count, ret, true));
+                    }
+                    Op::CallGlobal => {
+                        let first = base + usize::from(ins.a) + 1;
+                        let count = usize::from(ins.b);
+                        match &self.core.globals[(ins.d >> 8) as usize] {
+                            Value::Task(task)
+                                if task.proto.params.len() == count && self.frames.len() < MAX_FRAMES =>
+                            {
+                                let next = Frame {
+                                    proto: task.index,
+                                    pc: 0,
+                                    base: first as u32,
+                                    layers: self.core.gate.depth() as u16,
+                                    ret: Ret::Reg(ins.c()),
+                                    closure: if task.captured.is_empty() { None } else { Some(task.clone()) },
+                                    native: None,
+                                    name: "",
+                                };
+                                if let Some(frame) = self.frames.last_mut() {
+                                    frame.pc = pc as u32;
+                                }
+                                fuel -= 4;
+                                self.frames.push(next);
+                                if self.stack.len() < first + 2 * WINDOW {
+                                    self.room(first);
+                                }
+                                continue 'frame;
+                            }
+                            Value::Unbound => {
+                                let name = &program.globals[(ins.d >> 8) as usize];
+                                fail!(steps::undefined(name));
+                            }
+                            other => {
+                                let callee = other.clone();
+                                outside!(self.call(callee, first, count, Ret::Reg(ins.c()), true));
+                            }
+                        }
+                    }
+                    Op::CallBuiltin | Op::CallTaken => {
+                        let builtin = crate::builtins::get((ins.d >> 8) as u16);
+                        let first = usize::from(ins.a);
+                        let count = usize::from(ins.b);
+                        if builtin.positional != 255 && count > usize::from(builtin.positional) {
+                            fail!(raised(steps::too_many(builtin, count)));
+                        }
+                        self.core.fuel = fuel;
+                        if let Run::Calls(_) = builtin.run {
+                            let state = {
+                                let mut args =
+                                    Args { values: &mut regs[first..first + count], name: builtin.name };
+                                let mut ctx =
+                                    Ctx { core: &mut self.core, place: place!(), name: builtin.name };
+                                steps::enter_builtin(builtin, &mut ctx, &mut args)
+                            };
+                            fuel = self.core.fuel;
+                            for value in &mut regs[first..first + count] {
+                                *value = Value::Nothing;
+                            }
+                            if let Entered::State(state) = tri!(state) {
+                                outside!({
+                                    self.push_native(state, builtin.name, base + first, Ret::Reg(ins.c()))
+                                        .and_then(|()| self.drive(None))
+                                });
+                            }
+                            continue;
+                        }
+                        let result = {
+                            let mut args =
+                                Args { values: &mut regs[first..first + count], name: builtin.name };
+                            let mut ctx = Ctx { core: &mut self.core, place: place!(), name: builtin.name };
+                            steps::enter_builtin(builtin, &mut ctx, &mut args)
+                        };
+                        fuel = self.core.fuel;
+                        match result {
+                            Ok(Entered::Value(value)) => {
+                                for value in &mut regs[first..first + count] {
+                                    *value = Value::Nothing;
+                                }
+                                r!(ins.c()) = value;
+                            }
+                            Ok(Entered::State(_)) => {}
+                            Err(fault) => {
+                                if ins.op == Op::CallTaken {
+                                    let back = code[pc];
+                                    let up = self.frames.last().map(captured);
+                                    put_back(regs, ins.a, back, &mut self.core, up);
+                                }
+                                for value in &mut regs[first..first + count] {
+                                    *value = Value::Nothing;
+                                }
+                                fail!(fault);
+                            }
+                        }
+                    }
+                    Op::CallNamed => {
+                        let Const::Names(names) = &proto.consts[ins.d as usize] else { continue };
+                        let callee = std::mem::take(&mut r!(ins.a));
+                        let first = base + usize::from(ins.a) + 1;
+                        let count = usize::from(ins.b);
+                        outside!({
+                            match self.place_named(&callee, first, count, names) {
+                                Ok(count) => self.call(callee, first, count, Ret::Reg(ins.a), true),
+                                Err(fault) => Err(fault),
+                            }
+                        });
+                    }
+                    Op::Return | Op::ReturnNothing => {
+                        let value = if ins.op == Op::Return {
+                            std::mem::take(&mut r!(ins.a))
+                        } else {
+                            Value::Nothing
+                        };
+                        for value in &mut regs[..usize::from(proto.registers)] {
+                            if value.is_heap() {
+                                *value = Value::Nothing;
+                            }
+                        }
+                        let Some(frame) = self.frames.pop() else { return Ok(()) };
+                        if let Ret::Reg(r) = frame.ret {
+                            if let Some(caller) = self.frames.last() {
+                                self.stack[caller.base as usize + usize::from(r)] = value;
+                            }
+                            continue 'frame;
+                        }
+                        self.core.fuel = fuel;
+                        self.deliver(frame.ret, value)?;
+                        fuel = self.core.fuel;
+                        continue 'frame;
+                    }
+                    Op::Stop => {
+                        self.core.fuel = fuel;
+                        if let Some(frame) = self.frames.last_mut() {
+                            frame.pc = pc as u32;
+                        }
+                        if !self.stop_dynamic() {
+                            // No loop anywhere: the task or program ends.
+                            while self
+                                .handlers
+                                .last()
+                                .is_some_and(|h| h.frame as usize + 1 >= self.frames.len())
+                            {
+                                self.handlers.pop();
+                            }
+                            let ret = self.frames.last().map_or(Ret::Top, |f| f.ret);
+                            if let Some(frame) = self.frames.pop() {
+                                self.core.gate.truncate(usize::from(frame.layers));
+                            }
+                            self.deliver(ret, Value::Nothing)?;
+                        }
+                        fuel = self.core.fuel;
+                        continue 'frame;
+                    }
+                    Op::Closure => {
+                        let target = &protos[ins.d as usize];
+                        let up = self.frames.last().map_or(&[][..], captured);
+                        let all = target
+                            .captures
+                            .iter()
+                            .map(|c| match c {
+                                Capture::Local(r) => regs[usize::from(*r)].clone(),
+                                Capture::Captured(i) => up.get(usize::from(*i)).cloned().unwrap_or_default(),
+                            })
+                            .collect();
+                        r!(ins.a) = Value::Task(Rc::new(Closure::new(target.clone(), all)));
+                    }
+
+                    // ---- loops ----
+                    Op::RangePrep => {
+                        let a = usize::from(ins.a);
+                        let first = tri!(range_bounds(&mut regs[a..a + 3]));
+                        match first {
+                            Some(n) => r!(ins.b) = Value::Int(n),
+                            None => pc = ins.d as usize,
+                        }
+                    }
+                    Op::RangeNext => {
+                        let a = usize::from(ins.a);
+                        let next = match (&regs[a], &regs[a + 1], &regs[a + 2]) {
+                            (Value::Int(at), Value::Int(end), Value::Int(step)) => {
+                                match at.checked_add(*step) {
+                                    Some(n) if (*step > 0 && n < *end) || (*step < 0 && n > *end) => Some(n),
+                                    _ => None,
+                                }
+                            }
+                            _ => None,
+                        };
+                        if let Some(n) = next {
+                            regs[a] = Value::Int(n);
+                            r!(ins.b) = Value::Int(n);
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::EachPrep => {
+                        let a = usize::from(ins.a);
+                        if !steps::iterable(&regs[a]) {
+                            let kind = super::render::type_name(&regs[a]).to_owned();
+                            fail!(raised(format!("Cannot iterate over {kind}")));
+                        }
+                        regs[a + 1] = Value::Int(0);
+                    }
+                    Op::EachNext => {
+                        let a = usize::from(ins.a);
+                        let mut at = match regs[a + 1] {
+                            Value::Int(at) => at,
+                            _ => 0,
+                        };
+                        if let Some(item) = steps::each_next(&regs[a], &mut at) {
+                            regs[a + 1] = Value::Int(at);
+                            r!(ins.b) = item;
+                            jump!(ins.d);
+                        }
+                    }
+
+                    // ---- errors and sandboxes ----
+                    Op::Try => {
+                        let handler = Handler {
+                            frame: self.frames.len() as u32 - 1,
+                            pc: ins.d,
+                            layers: self.core.gate.depth() as u16,
+                            register: ins.a,
+                        };
+                        self.handlers.push(handler);
+                    }
+                    Op::EndTry => {
+                        self.handlers.pop();
+                    }
+                    Op::Sandbox => {
+                        if self.core.gate.depth() > 10_000 {
+                            fail!(raised("sandboxes are nested too deeply"));
+                        }
+                        self.core.gate.enter_sandbox();
+                    }
+                    Op::Under => {
+                        let caps = steps::fetch(regs, ins.a, locals);
+                        outside!(self.under(&caps));
+                    }
+                    Op::EndSandbox => self.core.gate.leave(),
+                    Op::Raise => {
+                        let message = super::render::display(&r!(ins.a));
+                        fail!(raised(message));
+                    }
+                    Op::Invariant => {
+                        if !truthy(&r!(ins.a)) {
+                            let name = const_text(&proto.consts, ins.d);
+                            fail!(raised(format!("Invariant violation: {name}")));
+                        }
+                    }
+                    Op::Require => {
+                        if let Const::Require(name, scopes) = &proto.consts[ins.d as usize] {
+                            let site = self.core.site(place!());
+                            let core = &mut self.core;
+                            tri!(core.gate.require(name, scopes, &site, core.host.as_mut()));
+                        }
+                    }
+                    Op::Intent => {
+                        if self.core.started {
+                            fail!(raised(
+                                "Cannot declare a new intent after execution has started. Intent is frozen to \
+                                 prevent prompt injection from expanding the mandate."
+                            ));
+                        }
+                        self.core.intent = Some(const_text(&proto.consts, ins.d).into());
+                    }
+                    Op::Concat => {
+                        self.core.fuel = fuel;
+                        let text =
+                            tri!(steps::concat(regs, usize::from(ins.b), ins.d as usize, &mut self.core));
+                        fuel = self.core.fuel;
+                        r!(ins.a) = text;
+                    }
+                    Op::Log => {
+                        let text = format!("[LOG] {}", super::render::display(&r!(ins.a)));
+                        self.core.fuel = fuel;
+                        tri!(self.core.log(&text, place!()));
+                        fuel = self.core.fuel;
+                    }
+                    Op::Show => {
+                        let mut text = String::new();
+                        if ins.d == 1 {
+                            text = super::render::display(&r!(ins.b)) + ": ";
+                        }
+                        super::render::write(&r!(ins.a), &mut text);
+                        self.core.fuel = fuel;
+                        tri!(self.core.print(&text, "show", place!()));
+                        fuel = self.core.fuel;
+                    }
+
+                    // ---- patterns ----
+                    Op::MatchList => {
+                        let least = usize::from(ins.b);
+                        if let Value::List(list) = &r!(ins.a) {
+                            let n = list.items().len();
+                            if n == least || (ins.d == 1 && n > least) {
+                                pc += 1;
+                            }
+                        }
+                    }
+                    Op::ItemAt => {
+                        let value = match &r!(ins.b) {
+                            Value::List(list) => {
+                                let i = ins.d as i32;
+                                let at = if i < 0 {
+                                    list.items().len() as i64 + i64::from(i)
+                                } else {
+                                    i64::from(i)
+                                };
+                                list.items().get(at as usize).cloned().unwrap_or_default()
+                            }
+                            _ => Value::Nothing,
+                        };
+                        r!(ins.a) = value;
+                    }
+                    Op::Rest => {
+                        let value = match &r!(ins.b) {
+                            Value::List(list) => {
+                                let from = (ins.d >> 16) as usize;
+                                let to = list.items().len() - (ins.d & 0xffff) as usize;
+                                fuel -= (to - from) as i64;
+                                Value::list(list.items()[from..to].to_vec())
+                            }
+                            _ => Value::Nothing,
+                        };
+                        r!(ins.a) = value;
+                    }
+                    Op::MatchMap => {
+                        if matches!(r!(ins.a), Value::Map(_)) {
+                            pc += 1;
+                        }
+                    }
+                    Op::MatchKey => {
+                        let value = match &r!(ins.b) {
+                            Value::Map(map) => map.get(const_text(&proto.consts, ins.d)).cloned(),
+                            _ => None,
+                        };
+                        if let Some(value) = value {
+                            r!(ins.a) = value;
+                            pc += 1;
+                        }
+                    }
+                    Op::MatchVariant => {
+                        if tri!(steps::is_variant(&r!(ins.a), &r!(ins.b), ins.d as usize)) {
+                            pc += 1;
+                        }
+                    }
+                    Op::PartAt => {
+                        let value = match &r!(ins.b) {
+                            Value::Record(record) => {
+                                record.values.get(ins.d as usize).cloned().unwrap_or_default()
+                            }
+                            _ => Value::Nothing,
+                        };
+                        r!(ins.a) = value;
+                    }
+                    Op::Shape => {
+                        if let Const::Shape(shape) = &proto.consts[ins.d as usize] {
+                            let other = if shape.variants.is_empty() {
+                                super::other::Other::Type(shape.clone())
+                            } else {
+                                super::other::Other::Enum(shape.clone())
+                            };
+                            r!(ins.a) = Value::other(other);
+                        }
+                    }
+                    Op::Use => {
+                        let index = ins.d as usize;
+                        match &self.core.modules[index] {
+                            ModuleState::Ready(value) => r!(ins.a) = value.clone(),
+                            ModuleState::Waiting => {
+                                let module = self.core.module(ins.d);
+                                let value = match module {
+                                    Some(module) => Value::other(super::other::Other::Module(module)),
+                                    None => Value::Nothing,
+                                };
+                                self.core.modules[index] = ModuleState::Ready(value);
+                                let top = program.modules[index].top;
+                                // The instruction is executed again once the module's top level has run.
+                                pc -= 1;
+                                let next = base + usize::from(proto.registers) + 1;
+                                outside!({
+                                    self.room(next);
+                                    let layers = self.core.gate.depth() as u16;
+                                    self.frames.push(Frame {
+                                        proto: top,
+                                        pc: 0,
+                                        base: next as u32,
+                                        layers,
+                                        ret: Ret::Again,
+                                        closure: None,
+                                        native: None,
+                                        name: "",
+                                    });
+                                    Ok::<(), Fault>(())
+                                });
+                            }
+                        }
+                    }
+                    Op::Operation => {
+                        if let Const::Operation(name, parts) = &proto.consts[ins.d as usize] {
+                            let first = usize::from(ins.a);
+                            let values: Vec<Value> =
+                                regs[first..=first + parts.len()].iter_mut().map(std::mem::take).collect();
+                            self.core.fuel = fuel;
+                            let result = crate::builtins::operations::run(
+                                &mut self.core,
+                                name,
+                                parts,
+                                values,
+                                place!(),
+                            );
+                            fuel = self.core.fuel;
+                            r!(ins.a) = tri!(result);
+                        }
+                    }
+                    Op::Spawn => {
+                        let arguments = std::mem::take(&mut r!(ins.a));
+                        let name: Rc<str> = const_text(&proto.consts, ins.d).into();
+                        outside!(self.spawn(&name, arguments));
+                    }
+                    Op::Share => {
+                        let value = r!(ins.a).clone();
+                        let key = super::render::display(&r!(ins.b));
+                        self.core.share(key, &value);
+                    }
+                    Op::Observe => {
+                        let key = super::render::display(&r!(ins.b));
+                        r!(ins.a) = self.core.observe(&key);
+                    }
+                    Op::Signal => {
+                        let value = std::mem::take(&mut r!(ins.a));
+                        let channel = super::render::display(&r!(ins.b));
+                        self.core.signal(channel, &value);
+                    }
+                    Op::Wait => {
+                        let channel = super::render::display(&r!(ins.b));
+                        let timeout = r!(ins.b.wrapping_add(1)).clone();
+                        match tri!(self.core.wait(&channel, &timeout)) {
+                            Some(value) => r!(ins.a) = value,
+                            None => {
+                                // Executed again when another agent has run, or when the time is over.
+                                pc -= 1;
+                                fuel += i64::from(ins.cost);
+                                self.core.fuel = fuel;
+                                if let Some(frame) = self.frames.last_mut() {
+                                    frame.pc = pc as u32;
+                                }
+                                self.waiting = true;
+                                return Ok(());
+                            }
+                        }
+                    }
+                    Op::Serve => {
+                        let port = super::render::display(&r!(ins.a));
+                        self.core.fuel = fuel;
+                        tri!(self.core.ask(
+                            policies::capability::Capability::Serve,
+                            Some(&port),
+                            "serve",
+                            place!()
+                        ).map_err(|fault| match *fault {
+                            Stop::Raised(error) if error.message.contains("missing capability") => {
+                                super::trap::denied(format!(
+                                    "serve on {port} is not permitted: missing capability serve({port})"
+                                ))
+                            }
+                            other => Box::new(other),
+                        }));
+                        fail!(raised("a file with a `serve` block runs under `serve`, not under `run`"));
+                    }
+                    Op::End => {
+                        for value in &mut regs[..usize::from(proto.registers)] {
+                            *value = Value::Nothing;
+                        }
+                        let Some(frame) = self.frames.pop() else { return Ok(()) };
+                        self.core.fuel = fuel;
+                        self.deliver(frame.ret, Value::Nothing)?;
+                        fuel = self.core.fuel;
+                        continue 'frame;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn const_text(consts: &[Const], index: u32) -> &str {
+    match &consts[index as usize] {
+        Const::Value(value) => value.as_text().unwrap_or(""),
+        _ => "",
+    }
+}
+
+/// Puts a value that was taken for an in-place change back where it came from.
+fn put_back(
+    regs: &mut [Value; WINDOW],
+    from: u8,
+    place: crate::bytecode::Ins,
+    core: &mut crate::partition::Core,
+    up: Option<&[Value]>,
+) {
+    let value = std::mem::take(&mut regs[usize::from(from)]);
+    match place.op {
+        Op::SetGlobal => core.globals[place.d as usize] = value,
+        Op::SetCell => {
+            if let Value::Cell(cell) = &regs[usize::from(place.b)] {
+                drop(cell.0.replace(value));
+            }
+        }
+        Op::SetUp => {
+            if let Some(Value::Cell(cell)) = up.and_then(|u| u.get(usize::from(place.b))) {
+                drop(cell.0.replace(value));
+            }
+        }
+        _ => regs[usize::from(place.a)] = value,
+    }
+}
+
+fn put_back_unbound(regs: &[Value; WINDOW], cell: u8) {
+    if let Value::Cell(cell) = &regs[usize::from(cell)] {
+        drop(cell.0.replace(Value::Unbound));
+    }
+}
+
+/// Checks start, end and step of a `range`; the first number, if there is one.
+fn range_bounds(bounds: &mut [Value]) -> Result<Option<i64>, Fault> {
+    let mut whole = [0i64; 3];
+    for (i, value) in bounds.iter_mut().enumerate() {
+        whole[i] = match value {
+            Value::Int(n) => *n,
+            Value::Float(f) if f.fract() == 0.0 && f.abs() < 9e15 => *f as i64,
+            other => {
+                let name = ["start", "end", "step"][i];
+                return Err(raised(format!(
+                    "range: {name} must be an integer, got {}",
+                    super::render::inside(other)
+                )));
+            }
+        };
+        *value = Value::Int(whole[i]);
+    }
+    let [start, end, step] = whole;
+    if step == 0 {
+        return Err(raised("range: step must not be 0"));
+    }
+    Ok(((step > 0 && start < end) || (step < 0 && start > end)).then_some(start))
+}

@@ -1,0 +1,508 @@
+//! The machine: one thread of a program, its frames and registers.
+
+use super::frame::{Frame, Handler, MAX_FRAMES, Ret};
+use super::trap::{Fault, Raised, Stop, raised};
+use super::value::{Closure, Value};
+use crate::builtins::{Args, CallArgs, Ctx, Next, Resume};
+use crate::bytecode::{Proto, WINDOW};
+use crate::partition::Core;
+use std::rc::Rc;
+
+/// One thread of a program.
+pub struct Machine {
+    /// The partition's shared part.
+    pub core: Core,
+    pub(crate) stack: Vec<Value>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) handlers: Vec<Handler>,
+    pub(crate) result: Value,
+    /// The last instruction waits for another agent.
+    pub(crate) waiting: bool,
+    pub(crate) agents: Vec<super::agents::Agent>,
+}
+
+impl Machine {
+    /// A machine for a partition, with nothing to run yet.
+    #[must_use]
+    pub fn new(core: Core) -> Self {
+        Self {
+            core,
+            stack: Vec::new(),
+            frames: Vec::new(),
+            handlers: Vec::new(),
+            result: Value::Nothing,
+            waiting: false,
+            agents: Vec::new(),
+        }
+    }
+
+    /// Runs a function without arguments to its end.
+    ///
+    /// # Errors
+    /// How it stopped.
+    pub fn run_function(&mut self, proto: u32) -> Result<Value, Fault> {
+        self.start(proto);
+        self.run()
+    }
+
+    pub(crate) fn start(&mut self, proto: u32) {
+        self.room(0);
+        self.frames.push(Frame {
+            proto,
+            pc: 0,
+            base: 0,
+            layers: self.core.gate.depth() as u16,
+            ret: Ret::Top,
+            closure: None,
+            native: None,
+            name: "",
+        });
+    }
+
+    /// Runs until the first frame's end.
+    ///
+    /// # Errors
+    /// How it stopped.
+    pub fn run(&mut self) -> Result<Value, Fault> {
+        while self.run_until_wait()? {
+            self.pass_time()?;
+        }
+        Ok(std::mem::take(&mut self.result))
+    }
+
+    /// Runs until the first frame's end, or until an agent must be waited for: then `true`.
+    pub(crate) fn run_until_wait(&mut self) -> Result<bool, Fault> {
+        loop {
+            self.waiting = false;
+            let fault = match self.dispatch() {
+                Ok(()) if self.waiting => return Ok(true),
+                Ok(()) => match self.core.check_limits() {
+                    Ok(()) => return Ok(false),
+                    Err(fault) => fault,
+                },
+                Err(fault) => fault,
+            };
+            self.unwind(fault)?;
+        }
+    }
+
+    /// Makes sure that a window fits from `base` on.
+    pub(crate) fn room(&mut self, base: usize) {
+        if self.stack.len() < base + 2 * WINDOW {
+            self.stack.resize_with((base + 2 * WINDOW).max(self.stack.len() * 2), Value::default);
+        }
+    }
+
+    // ---- calls that are not plain ----
+
+    /// Calls any value with arguments that stand in the stack from `first` on; `strict` for calls in the source.
+    pub(crate) fn call(
+        &mut self,
+        callee: Value,
+        first: usize,
+        count: usize,
+        ret: Ret,
+        strict: bool,
+    ) -> Result<(), Fault> {
+        match callee {
+            Value::Task(task) => self.call_task(&task, first, count, ret, strict),
+            Value::Builtin(id) => self.call_builtin(id, first, count, ret, strict),
+            other => {
+                let result = self.call_other(&other, first, count)?;
+                self.clear(first, count);
+                self.deliver(ret, result)
+            }
+        }
+    }
+
+    fn call_task(
+        &mut self,
+        task: &Rc<Closure>,
+        first: usize,
+        mut count: usize,
+        ret: Ret,
+        strict: bool,
+    ) -> Result<(), Fault> {
+        let proto = &task.proto;
+        let params = proto.params.len();
+        self.room(first);
+        if count > params {
+            if strict {
+                return Err(raised(too_many(proto, count)));
+            }
+            self.clear(first + params, count - params);
+            count = params;
+        }
+        for i in count..params {
+            let value = if proto.defaults[i] {
+                Value::Unbound
+            } else if strict {
+                return Err(raised(missing(proto, i)));
+            } else {
+                Value::Nothing
+            };
+            self.stack[first + i] = value;
+        }
+        self.push_task(task, first, ret)
+    }
+
+    /// Enters a task whose parameters are all in place.
+    pub(crate) fn push_task(&mut self, task: &Rc<Closure>, base: usize, ret: Ret) -> Result<(), Fault> {
+        if self.frames.len() >= MAX_FRAMES {
+            self.clear(base, task.proto.params.len());
+            return Err(raised("maximum recursion depth exceeded"));
+        }
+        self.core.fuel_used(4);
+        self.room(base);
+        self.frames.push(Frame {
+            proto: task.index,
+            pc: 0,
+            base: base as u32,
+            layers: self.core.gate.depth() as u16,
+            ret,
+            closure: (!task.captured.is_empty()).then(|| task.clone()),
+            native: None,
+            name: "",
+        });
+        Ok(())
+    }
+
+    fn clear(&mut self, first: usize, count: usize) {
+        let end = (first + count).min(self.stack.len());
+        for value in &mut self.stack[first.min(end)..end] {
+            *value = Value::Nothing;
+        }
+    }
+
+    /// The place of the instruction that is being executed.
+    pub(crate) fn place(&self) -> (u32, u32) {
+        let code = self.frames.iter().rev().find(|f| f.native.is_none() && f.name.is_empty());
+        match code {
+            Some(frame) => {
+                let proto = &self.core.program.protos[frame.proto as usize];
+                let at = proto.places.get((frame.pc as usize).saturating_sub(1)).copied().unwrap_or(0);
+                (proto.file, at)
+            }
+            None => (0, 0),
+        }
+    }
+
+    pub(crate) fn call_builtin(
+        &mut self,
+        id: u16,
+        first: usize,
+        count: usize,
+        ret: Ret,
+        strict: bool,
+    ) -> Result<(), Fault> {
+        let builtin = crate::builtins::get(id);
+        let place = self.place();
+        self.room(first);
+        let mut count = count;
+        if !strict && builtin.positional != 255 && count > usize::from(builtin.positional) {
+            self.clear(first + usize::from(builtin.positional), count - usize::from(builtin.positional));
+            count = usize::from(builtin.positional);
+        }
+        let mut args = Args { values: &mut self.stack[first..first + count], name: builtin.name };
+        let mut ctx = Ctx { core: &mut self.core, place, name: builtin.name };
+        let result = super::steps::enter_builtin(builtin, &mut ctx, &mut args);
+        self.clear(first, count);
+        match result? {
+            super::steps::Entered::Value(value) => self.deliver(ret, value),
+            super::steps::Entered::State(state) => {
+                self.push_native(state, builtin.name, first, ret)?;
+                self.drive(None)
+            }
+        }
+    }
+
+    pub(crate) fn push_native(
+        &mut self,
+        state: Box<dyn Resume>,
+        name: &'static str,
+        base: usize,
+        ret: Ret,
+    ) -> Result<(), Fault> {
+        if self.frames.len() >= MAX_FRAMES {
+            return Err(raised("maximum recursion depth exceeded"));
+        }
+        self.frames.push(Frame {
+            proto: 0,
+            pc: 0,
+            base: base as u32,
+            layers: self.core.gate.depth() as u16,
+            ret,
+            closure: None,
+            native: Some(state),
+            name,
+        });
+        Ok(())
+    }
+
+    /// Goes on with the builtin on top of the frames.
+    pub(crate) fn drive(&mut self, last: Option<Value>) -> Result<(), Fault> {
+        let place = self.place();
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        let Some(state) = frame.native.as_mut() else { return Ok(()) };
+        let mut ctx = Ctx { core: &mut self.core, place, name: frame.name };
+        let next = state.resume(&mut ctx, last)?;
+        self.advance(next)
+    }
+
+    /// Does what the builtin on top wants next. A loop, not a recursion: results may pass through many builtins.
+    fn advance(&mut self, next: Next) -> Result<(), Fault> {
+        match next {
+            Next::Done(value) => {
+                let ret = self.pop_native();
+                self.deliver(ret, value)
+            }
+            Next::Call(callee, args) => {
+                let base = self.frames.last().map_or(0, |f| f.base as usize);
+                let count = self.place_args(base, args);
+                self.call(callee, base, count, Ret::Native, false)
+            }
+        }
+    }
+
+    fn place_args(&mut self, base: usize, args: CallArgs) -> usize {
+        self.room(base);
+        let count = usize::from(args.count);
+        for (i, value) in args.values.into_iter().take(count).enumerate() {
+            self.stack[base + i] = value;
+        }
+        count
+    }
+
+    fn pop_native(&mut self) -> Ret {
+        match self.frames.pop() {
+            Some(mut frame) => {
+                if let Some(state) = frame.native.as_mut() {
+                    state.leave(&mut self.core);
+                }
+                frame.ret
+            }
+            None => Ret::Top,
+        }
+    }
+
+    /// Hands a result to whoever waits for it.
+    pub(crate) fn deliver(&mut self, ret: Ret, value: Value) -> Result<(), Fault> {
+        let (mut ret, mut value) = (ret, value);
+        loop {
+            match ret {
+                Ret::Reg(r) => {
+                    if let Some(frame) = self.frames.last() {
+                        let at = frame.base as usize + usize::from(r);
+                        self.stack[at] = value;
+                    }
+                    return Ok(());
+                }
+                Ret::Again => return Ok(()),
+                Ret::Top => {
+                    self.result = value;
+                    return Ok(());
+                }
+                Ret::Native => {
+                    let place = self.place();
+                    let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+                    let Some(state) = frame.native.as_mut() else { return Ok(()) };
+                    let mut ctx = Ctx { core: &mut self.core, place, name: frame.name };
+                    match state.resume(&mut ctx, Some(value))? {
+                        Next::Done(result) => {
+                            ret = self.pop_native();
+                            value = result;
+                        }
+                        Next::Call(callee, args) => {
+                            let base = self.frames.last().map_or(0, |f| f.base as usize);
+                            let count = self.place_args(base, args);
+                            match callee {
+                                Value::Builtin(id) => match self.plain_builtin(id, base, count)? {
+                                    Some(result) => {
+                                        ret = Ret::Native;
+                                        value = result;
+                                    }
+                                    None => return self.call_builtin(id, base, count, Ret::Native, false),
+                                },
+                                Value::Task(task) => {
+                                    return self.call_task(&task, base, count, Ret::Native, false);
+                                }
+                                other => {
+                                    value = self.call_other(&other, base, count)?;
+                                    self.clear(base, count);
+                                    ret = Ret::Native;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs a builtin that doesn't call back, without growing the host's stack.
+    fn plain_builtin(&mut self, id: u16, first: usize, count: usize) -> Result<Option<Value>, Fault> {
+        let builtin = crate::builtins::get(id);
+        if !matches!(builtin.run, crate::builtins::Run::Plain(_)) {
+            return Ok(None);
+        }
+        let place = self.place();
+        let count =
+            if builtin.positional == 255 { count } else { count.min(usize::from(builtin.positional)) };
+        let mut args = Args { values: &mut self.stack[first..first + count], name: builtin.name };
+        let mut ctx = Ctx { core: &mut self.core, place, name: builtin.name };
+        let result = super::steps::enter_builtin(builtin, &mut ctx, &mut args);
+        self.clear(first, 3);
+        match result? {
+            super::steps::Entered::Value(value) => Ok(Some(value)),
+            super::steps::Entered::State(_) => Ok(None),
+        }
+    }
+
+    // ---- errors ----
+
+    /// Takes an error to the handler that catches it, or gives it back after leaving every frame.
+    fn unwind(&mut self, mut fault: Fault) -> Result<(), Fault> {
+        if let Stop::Raised(error) = &mut *fault {
+            if error.place.is_none() && !error.denied {
+                error.place = Some(self.place());
+            }
+            if error.stack.is_empty() {
+                error.stack = self.trace();
+            }
+        }
+        let catchable = matches!(*fault, Stop::Raised(_));
+        loop {
+            let top = self.frames.len();
+            if top == 0 {
+                self.handlers.clear();
+                return Err(fault);
+            }
+            if catchable
+                && let Some(handler) = self.handlers.last().copied()
+                && handler.frame as usize == top - 1
+            {
+                self.handlers.pop();
+                self.core.gate.truncate(usize::from(handler.layers));
+                let message = match *fault {
+                    Stop::Raised(Raised { message, .. }) => Value::string(message),
+                    _ => Value::Nothing,
+                };
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.pc = handler.pc;
+                    let at = frame.base as usize + usize::from(handler.register);
+                    self.stack[at] = message;
+                }
+                return Ok(());
+            }
+            let place = self.place();
+            let Some(frame) = self.frames.last_mut() else { continue };
+            if let Some(state) = frame.native.as_mut() {
+                if catchable {
+                    let mut ctx = Ctx { core: &mut self.core, place, name: frame.name };
+                    match state.caught(&mut ctx, fault) {
+                        Ok(next) => match self.advance(next) {
+                            Ok(()) => return Ok(()),
+                            Err(again) => {
+                                fault = again;
+                                if let Stop::Raised(error) = &mut *fault
+                                    && error.place.is_none()
+                                    && !error.denied
+                                {
+                                    error.place = Some(self.place());
+                                }
+                                continue;
+                            }
+                        },
+                        Err(same) => fault = same,
+                    }
+                }
+                if self.frames.len() == top {
+                    self.pop_native();
+                }
+                continue;
+            }
+            self.pop_frame();
+        }
+    }
+
+    /// Drops the top frame and what its registers hold.
+    fn pop_frame(&mut self) {
+        if let Some(frame) = self.frames.pop() {
+            self.core.gate.truncate(usize::from(frame.layers));
+            let registers = usize::from(self.core.program.protos[frame.proto as usize].registers);
+            self.clear(frame.base as usize, registers);
+            let depth = self.frames.len() as u32;
+            while self.handlers.last().is_some_and(|h| h.frame >= depth) {
+                self.handlers.pop();
+            }
+        }
+    }
+
+    fn trace(&self) -> Vec<(String, u32, u32)> {
+        let protos = &self.core.program.protos;
+        self.frames
+            .iter()
+            .rev()
+            .filter(|f| f.native.is_none())
+            .take(50)
+            .map(|f| {
+                let proto = &protos[f.proto as usize];
+                let at = proto.places.get((f.pc as usize).saturating_sub(1)).copied().unwrap_or(0);
+                let name = match &proto.name {
+                    Some(name) => name.to_string(),
+                    None if f.ret == Ret::Top => "<program>".to_owned(),
+                    None => "<lambda>".to_owned(),
+                };
+                (name, proto.file, at)
+            })
+            .collect()
+    }
+
+    /// `stop` without a loop of its own: leaves the innermost loop of a caller. `false` if there is none.
+    pub(crate) fn stop_dynamic(&mut self) -> bool {
+        let protos = self.core.program.clone();
+        let target =
+            self.frames[..self.frames.len().saturating_sub(1)].iter().enumerate().rev().find_map(|(i, f)| {
+                if f.native.is_some() {
+                    return None;
+                }
+                let proto = &protos.protos[f.proto as usize];
+                let at = f.pc.saturating_sub(1);
+                let range = proto.loops.iter().find(|l| l.from <= at && at < l.to)?;
+                Some((i, *range))
+            });
+        let Some((index, range)) = target else { return false };
+        while self.frames.len() > index + 1 {
+            if self.frames.last().is_some_and(|f| f.native.is_some()) {
+                self.pop_native();
+            } else {
+                self.pop_frame();
+            }
+        }
+        let own = self.handlers.iter().position(|h| h.frame as usize >= index).unwrap_or(self.handlers.len());
+        self.handlers.truncate(own + usize::from(range.tries));
+        if let Some(frame) = self.frames.last_mut() {
+            frame.pc = range.exit;
+            let layers = usize::from(frame.layers + range.sandboxes);
+            self.core.gate.truncate(layers);
+        }
+        true
+    }
+}
+
+pub(crate) fn too_many(proto: &Proto, got: usize) -> String {
+    let takes = proto.params.len();
+    format!(
+        "task '{}' takes {takes} {}, got {got}",
+        proto.name.as_deref().unwrap_or("<lambda>"),
+        if takes == 1 { "argument" } else { "arguments" }
+    )
+}
+
+pub(crate) fn missing(proto: &Proto, i: usize) -> String {
+    format!(
+        "task '{}' is missing argument '{}' — pass it, or give the parameter a default",
+        proto.name.as_deref().unwrap_or("<lambda>"),
+        proto.params[i]
+    )
+}

@@ -1,0 +1,81 @@
+//! The closed list of ways to stop.
+
+/// Why a run stopped before its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// An error of the program: `recover` catches it.
+    Raised(Raised),
+    /// `exit(code)`.
+    Exit(i32),
+    /// A limit was passed: nothing catches it.
+    Trap(Trap),
+    /// The run was cancelled from outside.
+    Cancelled(String),
+}
+
+/// Limits of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trap {
+    /// The fuel is used up.
+    Fuel,
+    /// The heap's limit was passed.
+    Memory,
+}
+
+impl Trap {
+    /// As reports name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Trap::Fuel => "fuel",
+            Trap::Memory => "memory",
+        }
+    }
+}
+
+/// An error of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raised {
+    /// Without category and place: what `recover` sees.
+    pub message: String,
+    /// File index and byte offset; `None` for a denial.
+    pub place: Option<(u32, u32)>,
+    /// Whether the gate denied it.
+    pub denied: bool,
+    /// Functions that were running, innermost first, with the place of each.
+    pub stack: Vec<(String, u32, u32)>,
+}
+
+/// A stop on its way out, boxed to keep results small.
+pub type Fault = Box<Stop>;
+
+/// An error with a message; the machine adds the place.
+pub(crate) fn raised(message: impl Into<String>) -> Fault {
+    Box::new(Stop::Raised(Raised { message: message.into(), place: None, denied: false, stack: Vec::new() }))
+}
+
+/// A denial: no place is ever added.
+pub(crate) fn denied(message: String) -> Fault {
+    Box::new(Stop::Raised(Raised { message, place: None, denied: true, stack: Vec::new() }))
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        if message == super::ops::OUT_OF_MEMORY {
+            return Box::new(Stop::Trap(Trap::Memory));
+        }
+        raised(message)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(message: &str) -> Self {
+        raised(message)
+    }
+}
+
+impl From<super::compare::Incomparable> for Fault {
+    fn from(e: super::compare::Incomparable) -> Self {
+        raised(e.0)
+    }
+}

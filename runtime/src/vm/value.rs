@@ -1,0 +1,665 @@
+//! Values: 16 bytes each, numbers and short texts inside, everything else counted by reference.
+//!
+//! Lists, maps and records are values for the program: they are shared while nobody writes, and copied by the
+//! first writer who isn't alone.
+
+use crate::bytecode::Proto;
+use crate::partition::heap::{self, costs};
+use num_bigint::BigInt;
+use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::rc::Rc;
+use tinystr::TinyAsciiStr;
+
+/// A value of either language.
+#[derive(Clone, Default)]
+pub enum Value {
+    /// No value.
+    #[default]
+    Nothing,
+    /// A variable that has not been bound yet; never seen by a program.
+    Unbound,
+    /// A truth value.
+    Bool(bool),
+    /// An integer within 64 bits.
+    Int(i64),
+    /// A double.
+    Float(f64),
+    /// A text of at most 15 ASCII characters.
+    Short(TinyAsciiStr<15>),
+    /// A builtin, by its number in the registry.
+    Builtin(u16),
+    /// Any other text.
+    Text(Rc<Text>),
+    /// A list.
+    List(Rc<List>),
+    /// A map in insertion order.
+    Map(Rc<Map>),
+    /// An instance of a type, or a variant of an enum.
+    Record(Rc<Record>),
+    /// An integer beyond 64 bits.
+    Big(Rc<Big>),
+    /// A task or lambda.
+    Task(Rc<Closure>),
+    /// A captured variable; never seen by a program.
+    Cell(Rc<CellBox>),
+    /// Everything rarer.
+    Other(Rc<Boxed>),
+}
+
+/// A text on the heap.
+pub struct Text {
+    text: String,
+    charged: usize,
+    /// Number of characters; `usize::MAX` until somebody asks.
+    chars: Cell<usize>,
+}
+
+impl Text {
+    pub(crate) fn new(text: String) -> Self {
+        let charged = costs::TEXT + text.capacity();
+        heap::grow(charged);
+        Self { text, charged, chars: Cell::new(usize::MAX) }
+    }
+
+    pub(crate) fn push(&mut self, more: &str) {
+        self.text.push_str(more);
+        self.chars.set(usize::MAX);
+        let now = costs::TEXT + self.text.capacity();
+        if now != self.charged {
+            heap::resize(self.charged, now);
+            self.charged = now;
+        }
+    }
+
+    /// Number of characters.
+    #[must_use]
+    pub fn chars(&self) -> usize {
+        if self.chars.get() == usize::MAX {
+            let n = if self.text.is_ascii() { self.text.len() } else { self.text.chars().count() };
+            self.chars.set(n);
+        }
+        self.chars.get()
+    }
+}
+
+impl Clone for Text {
+    fn clone(&self) -> Self {
+        let copy = Self::new(self.text.clone());
+        copy.chars.set(self.chars.get());
+        copy
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        heap::shrink(self.charged);
+    }
+}
+
+/// A list on the heap.
+pub struct List {
+    items: Vec<Value>,
+    charged: usize,
+}
+
+impl List {
+    pub(crate) fn new(items: Vec<Value>) -> Self {
+        let charged = costs::LIST + costs::SLOT * items.capacity();
+        heap::grow(charged);
+        Self { items, charged }
+    }
+
+    /// The elements.
+    #[must_use]
+    pub fn items(&self) -> &[Value] {
+        &self.items
+    }
+
+    /// Replaces an element that exists.
+    #[inline]
+    pub(crate) fn slot(&mut self, index: usize) -> Option<&mut Value> {
+        self.items.get_mut(index)
+    }
+
+    /// Any change; the count follows the capacity.
+    #[inline]
+    pub(crate) fn edit<T>(&mut self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+        let result = change(&mut self.items);
+        let now = costs::LIST + costs::SLOT * self.items.capacity();
+        if now != self.charged {
+            heap::resize(self.charged, now);
+            self.charged = now;
+        }
+        result
+    }
+}
+
+impl Clone for List {
+    fn clone(&self) -> Self {
+        Self::new(self.items.clone())
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        heap::shrink(self.charged);
+        if self.items.iter().any(Value::is_container) {
+            heap::drop_inside(std::mem::take(&mut self.items).into_iter());
+        }
+    }
+}
+
+/// Hashes keys; seeded once for each process, so that nobody can prepare colliding keys.
+#[derive(Clone)]
+pub struct Seed(u64);
+
+impl Default for Seed {
+    fn default() -> Self {
+        thread_local! {
+            static SEED: u64 = std::hash::RandomState::new().hash_one(0u8) | 1;
+        }
+        Self(SEED.with(|s| *s))
+    }
+}
+
+/// The state of one key's hash.
+pub struct KeyHasher(u64);
+
+impl BuildHasher for Seed {
+    type Hasher = KeyHasher;
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher(self.0)
+    }
+}
+
+#[inline]
+fn mix(a: u64, b: u64) -> u64 {
+    let wide = u128::from(a) * u128::from(b);
+    (wide as u64) ^ ((wide >> 64) as u64)
+}
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        const K: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut state = self.0 ^ (bytes.len() as u64).wrapping_mul(K);
+        let mut chunks = bytes.chunks_exact(8);
+        for chunk in &mut chunks {
+            let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
+            state = mix(state ^ word, K);
+        }
+        let rest = chunks.remainder();
+        if !rest.is_empty() {
+            let mut word = [0u8; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            state = mix(state ^ u64::from_le_bytes(word), K);
+        }
+        self.0 = mix(state, K ^ 0x5851_f42d_4c95_7f2d);
+    }
+}
+
+/// A map's key: a text.
+#[derive(Clone)]
+pub struct Key(Value);
+
+impl Key {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_text().unwrap_or("")
+    }
+
+    /// The text as a value.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        self.0.clone()
+    }
+
+    pub(crate) fn new(text: &str) -> Self {
+        Self(Value::text(text))
+    }
+
+    /// A text value as a key.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        matches!(value, Value::Short(_) | Value::Text(_)).then(|| Self(value.clone()))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Value::Short(a), Value::Short(b)) => a == b,
+            (Value::Text(a), Value::Text(b)) => Rc::ptr_eq(a, b) || a.text == b.text,
+            _ => false,
+        }
+    }
+}
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.as_str().as_bytes());
+    }
+}
+
+/// Looks a key up by its text.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Look<'a>(pub(crate) &'a str);
+
+impl Hash for Look<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.0.as_bytes());
+    }
+}
+
+impl indexmap::Equivalent<Key> for Look<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.0 == key.as_str()
+    }
+}
+
+pub(crate) type Entries = indexmap::IndexMap<Key, Value, Seed>;
+
+/// A map on the heap.
+pub struct Map {
+    entries: Entries,
+    charged: usize,
+}
+
+impl Map {
+    pub(crate) fn new(entries: Entries) -> Self {
+        let charged = costs::MAP + costs::ENTRY * entries.capacity();
+        heap::grow(charged);
+        Self { entries, charged }
+    }
+
+    /// The entries in insertion order.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&Key, &Value)> + DoubleEndedIterator {
+        self.entries.iter()
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.entries.get(&Look(key))
+    }
+
+    pub(crate) fn inner(&self) -> &Entries {
+        &self.entries
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn edit<T>(&mut self, change: impl FnOnce(&mut Entries) -> T) -> T {
+        let result = change(&mut self.entries);
+        let now = costs::MAP + costs::ENTRY * self.entries.capacity();
+        if now != self.charged {
+            heap::resize(self.charged, now);
+            self.charged = now;
+        }
+        result
+    }
+
+    pub(crate) fn slot(&mut self, key: &str) -> Option<&mut Value> {
+        self.entries.get_mut(&Look(key))
+    }
+}
+
+impl Clone for Map {
+    fn clone(&self) -> Self {
+        Self::new(self.entries.clone())
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        heap::shrink(self.charged);
+        if self.entries.values().any(Value::is_container) {
+            let entries = std::mem::take(&mut self.entries);
+            heap::drop_inside(entries.into_iter().map(|(_, v)| v));
+        }
+    }
+}
+
+/// What instances of a type, or the variants of an enum, have in common.
+#[derive(Debug)]
+pub struct Shape {
+    /// The type's or enum's name.
+    pub name: Rc<str>,
+    /// Field names of a type; empty for an enum.
+    pub fields: Vec<Rc<str>>,
+    /// Variants of an enum with the number of their parts; empty for a type.
+    pub variants: Vec<(Rc<str>, usize)>,
+}
+
+/// An instance (`variant` is `None`) or a variant.
+pub struct Record {
+    pub(crate) shape: Rc<Shape>,
+    pub(crate) variant: Option<usize>,
+    pub(crate) values: Vec<Value>,
+}
+
+impl Record {
+    pub(crate) fn new(shape: Rc<Shape>, variant: Option<usize>, values: Vec<Value>) -> Self {
+        heap::grow(costs::RECORD + costs::SLOT * values.len());
+        Self { shape, variant, values }
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<usize> {
+        if self.variant.is_some() {
+            return None;
+        }
+        self.shape.fields.iter().position(|f| **f == *name)
+    }
+}
+
+impl Clone for Record {
+    fn clone(&self) -> Self {
+        Self::new(self.shape.clone(), self.variant, self.values.clone())
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        heap::shrink(costs::RECORD + costs::SLOT * self.values.len());
+        if self.values.iter().any(Value::is_container) {
+            heap::drop_inside(std::mem::take(&mut self.values).into_iter());
+        }
+    }
+}
+
+/// An integer beyond 64 bits.
+pub struct Big(pub(crate) BigInt);
+
+impl Big {
+    fn bytes(&self) -> usize {
+        costs::BIG + (self.0.bits() / 8) as usize
+    }
+}
+
+impl Drop for Big {
+    fn drop(&mut self) {
+        heap::shrink(self.bytes());
+    }
+}
+
+/// A task or lambda with the variables that it captured.
+pub struct Closure {
+    pub(crate) index: u32,
+    pub(crate) proto: Rc<Proto>,
+    pub(crate) captured: Box<[Value]>,
+}
+
+impl Closure {
+    pub(crate) fn new(proto: Rc<Proto>, captured: Box<[Value]>) -> Self {
+        heap::grow(costs::CLOSURE + costs::SLOT * captured.len());
+        Self { index: proto.index, proto, captured }
+    }
+}
+
+impl Drop for Closure {
+    fn drop(&mut self) {
+        heap::shrink(costs::CLOSURE + costs::SLOT * self.captured.len());
+        if !self.captured.is_empty() {
+            heap::drop_inside(std::mem::take(&mut self.captured).into_iter());
+        }
+    }
+}
+
+/// A captured variable.
+pub struct CellBox(pub(crate) RefCell<Value>);
+
+impl CellBox {
+    pub(crate) fn new(value: Value) -> Self {
+        heap::grow(costs::CELL);
+        Self(RefCell::new(value))
+    }
+}
+
+impl Drop for CellBox {
+    fn drop(&mut self) {
+        heap::shrink(costs::CELL);
+        let value = self.0.take();
+        if value.is_container() {
+            heap::drop_inside(std::iter::once(value));
+        }
+    }
+}
+
+/// A rarer object with its counted size.
+pub struct Boxed {
+    pub(crate) inner: super::other::Other,
+    charged: usize,
+}
+
+impl Boxed {
+    pub(crate) fn new(inner: super::other::Other) -> Self {
+        let charged = costs::OTHER + inner.bytes();
+        heap::grow(charged);
+        Self { inner, charged }
+    }
+}
+
+impl Drop for Boxed {
+    fn drop(&mut self) {
+        heap::shrink(self.charged);
+    }
+}
+
+impl Value {
+    /// A text.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        match TinyAsciiStr::try_from_utf8(text.as_bytes()) {
+            Ok(short) => Value::Short(short),
+            Err(_) => Value::Text(Rc::new(Text::new(text.to_owned()))),
+        }
+    }
+
+    /// A text that is already owned.
+    #[must_use]
+    pub fn string(text: String) -> Self {
+        match TinyAsciiStr::try_from_utf8(text.as_bytes()) {
+            Ok(short) => Value::Short(short),
+            Err(_) => Value::Text(Rc::new(Text::new(text))),
+        }
+    }
+
+    /// A text of one character.
+    #[must_use]
+    pub fn char(c: char) -> Self {
+        let mut buffer = [0; 4];
+        Value::text(c.encode_utf8(&mut buffer))
+    }
+
+    /// A list.
+    #[must_use]
+    pub fn list(items: Vec<Value>) -> Self {
+        Value::List(Rc::new(List::new(items)))
+    }
+
+    /// A map.
+    #[must_use]
+    pub fn map(entries: impl IntoIterator<Item = (Key, Value)>) -> Self {
+        Value::Map(Rc::new(Map::new(entries.into_iter().collect())))
+    }
+
+    /// A map with fixed keys.
+    #[must_use]
+    pub fn record<const N: usize>(entries: [(&str, Value); N]) -> Self {
+        Self::map(entries.into_iter().map(|(k, v)| (Key::new(k), v)))
+    }
+
+    /// An integer of any size, small again if it fits.
+    #[must_use]
+    pub fn big(n: BigInt) -> Self {
+        match i64::try_from(&n) {
+            Ok(small) => Value::Int(small),
+            Err(_) => {
+                let big = Big(n);
+                heap::grow(big.bytes());
+                Value::Big(Rc::new(big))
+            }
+        }
+    }
+
+    /// A rarer object.
+    #[must_use]
+    pub fn other(inner: super::other::Other) -> Self {
+        Value::Other(Rc::new(Boxed::new(inner)))
+    }
+
+    /// The text, if it is one.
+    #[must_use]
+    #[inline]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Value::Short(t) => Some(t.as_str()),
+            Value::Text(t) => Some(&t.text),
+            _ => None,
+        }
+    }
+
+    /// The elements, if it is a list.
+    #[must_use]
+    pub fn as_list(&self) -> Option<&[Value]> {
+        match self {
+            Value::List(l) => Some(&l.items),
+            _ => None,
+        }
+    }
+
+    /// The rarer object, if it is one.
+    #[must_use]
+    pub fn as_other(&self) -> Option<&super::other::Other> {
+        match self {
+            Value::Other(o) => Some(&o.inner),
+            _ => None,
+        }
+    }
+
+    /// Number of characters of a text.
+    #[must_use]
+    pub fn chars(&self) -> usize {
+        match self {
+            Value::Short(t) => t.len(),
+            Value::Text(t) => t.chars(),
+            _ => 0,
+        }
+    }
+
+    /// Whether dropping it may drop further values.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_container(&self) -> bool {
+        matches!(
+            self,
+            Value::List(_)
+                | Value::Map(_)
+                | Value::Record(_)
+                | Value::Task(_)
+                | Value::Cell(_)
+                | Value::Other(_)
+        )
+    }
+
+    /// Whether it holds a counted reference.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_heap(&self) -> bool {
+        !matches!(
+            self,
+            Value::Nothing
+                | Value::Unbound
+                | Value::Bool(_)
+                | Value::Int(_)
+                | Value::Float(_)
+                | Value::Short(_)
+                | Value::Builtin(_)
+        )
+    }
+
+    /// Whether it is `nothing`.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Value::Nothing | Value::Unbound)
+    }
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&super::render::display(self))
+    }
+}
+
+impl From<i64> for Value {
+    fn from(n: i64) -> Self {
+        Value::Int(n)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(n: usize) -> Self {
+        Value::Int(n as i64)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(n: f64) -> Self {
+        Value::Float(n)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Value::Bool(b)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(t: &str) -> Self {
+        Value::text(t)
+    }
+}
+
+impl From<String> for Value {
+    fn from(t: String) -> Self {
+        Value::string(t)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_sixteen_bytes() {
+        assert_eq!(size_of::<Value>(), 16);
+    }
+
+    #[test]
+    fn a_deep_list_drops_without_the_hosts_stack() {
+        let before = heap::live();
+        let mut deep = Value::list(Vec::new());
+        for _ in 0..1_000_000 {
+            deep = Value::list(vec![deep]);
+        }
+        drop(deep);
+        assert_eq!(heap::live(), before);
+    }
+}

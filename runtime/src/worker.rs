@@ -1,0 +1,386 @@
+//! The jailed process: reads one job, runs it, writes frames.
+//!
+//! Invariant: nothing here opens, connects or starts anything: the two files come in, frames go out.
+
+use crate::bytecode::Program;
+use crate::diagnostic;
+use crate::partition::host::Host;
+use crate::partition::{Logs, Profile, Settings};
+use crate::source::Source;
+use crate::synsema::{self, Loader, program};
+use policies::audit::Entry;
+use policies::ceiling::Ceiling;
+use policies::wire::{self, EndFrame, ErrorFrame, Frame, Job, Language, Mode};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Bytes of frames that wait at most.
+const BUFFER: usize = 64 << 10;
+/// Bytes of a job at most: header, program and modules.
+const MAX_JOB: u64 = 512 << 20;
+
+/// Runs the job; the exit code is the program's.
+#[must_use]
+pub fn run(job: File, frames: File) -> i32 {
+    let out = Rc::new(RefCell::new(Frames::new(frames)));
+    let mut bytes = Vec::new();
+    let read = job.take(MAX_JOB).read_to_end(&mut bytes);
+    let job = match read {
+        Ok(_) => wire::decode_job(&bytes).map_err(|e| e.to_string()),
+        Err(e) => Err(format!("read the job: {e}")),
+    };
+    drop(bytes);
+    match job {
+        Ok(job) => work(job, &out),
+        Err(reason) => fail(&out, &format!("failed to {reason}")),
+    }
+}
+
+fn fail(out: &Rc<RefCell<Frames>>, message: &str) -> i32 {
+    let mut out = out.borrow_mut();
+    out.send(&Frame::Error(diagnostic::plain("Internal error", message)));
+    out.end(1, 0, 0, None);
+    1
+}
+
+fn work(job: Job, out: &Rc<RefCell<Frames>>) -> i32 {
+    let header = job.header;
+    let ceiling = match header.ceiling.as_deref().map(Ceiling::parse).transpose() {
+        Ok(ceiling) => ceiling,
+        Err(e) => return fail(out, &format!("failed to read the ceiling: {e}")),
+    };
+    if header.language == Language::Scua {
+        return fail(out, "this runtime has no SCUA front end");
+    }
+    let Ok(text) = String::from_utf8(job.source) else {
+        let mut out = out.borrow_mut();
+        let message = format!("{}:1:1: the file is not UTF-8", header.file);
+        out.send(&Frame::Error(diagnostic::plain("Lexer error", &message)));
+        out.end(1, 0, 0, None);
+        return 1;
+    };
+    let mut modules = BTreeMap::new();
+    for (name, bytes) in header.modules.iter().zip(job.modules) {
+        if let Ok(text) = String::from_utf8(bytes) {
+            modules.insert(name.clone(), text);
+        }
+    }
+    let mut given = Given { entry: header.file.clone(), modules };
+    let program = match synsema::load(Source::new(&header.file, &text), &mut given) {
+        Ok(program) => Rc::new(program),
+        Err(failure) => {
+            let mut out = out.borrow_mut();
+            for error in &failure.errors {
+                out.send(&Frame::Error(diagnostic::of_load(error, &failure.sources)));
+            }
+            out.end(1, 0, 0, None);
+            return 1;
+        }
+    };
+    if header.mode == Mode::Check {
+        out.borrow_mut().end(0, 0, 0, None);
+        return 0;
+    }
+    let settings = Settings {
+        ceiling,
+        profile: match header.profile {
+            wire::Profile::Native => Profile::Native,
+            wire::Profile::Pure => Profile::Pure,
+        },
+        fuel: header.fuel,
+        heap: header.heap,
+        logs: if header.logs_with_output || header.mode != Mode::Run {
+            Logs::WithOutput
+        } else {
+            Logs::Stderr
+        },
+    };
+    let host = Rc::new(RefCell::new(Outside {
+        out: out.clone(),
+        args: header.args,
+        env: header.env,
+        interactive: header.interactive,
+        mode: header.mode,
+        started: Instant::now(),
+        clock: if header.deterministic { Clock::Fixed(header.now) } else { Clock::System },
+        captured: Vec::new(),
+        verbose: header.verbose,
+        logged: Vec::new(),
+    }));
+    match header.mode {
+        Mode::Run | Mode::Check => {
+            let outcome = program::run(program, settings, Box::new(host));
+            let mut out = out.borrow_mut();
+            for error in &outcome.errors {
+                out.send(&Frame::Error(error.clone()));
+            }
+            finish(&mut out, &outcome.end)
+        }
+        Mode::Test => test(program, settings, host, out),
+        Mode::Conform => {
+            let outcome = program::run(program, settings, Box::new(host.clone()));
+            let errors: Vec<&str> = outcome.errors.iter().map(|e| e.text.as_str()).collect();
+            let line = serde_json::json!({
+                "ok": outcome.end.exit == 0,
+                "out": host.borrow().captured,
+                "err": errors,
+            });
+            let mut out = out.borrow_mut();
+            out.send(&Frame::Print(line.to_string()));
+            let end = EndFrame { exit: 0, ..outcome.end };
+            finish(&mut out, &end)
+        }
+    }
+}
+
+fn test(
+    program: Rc<Program>,
+    settings: Settings,
+    host: Rc<RefCell<Outside>>,
+    out: &Rc<RefCell<Frames>>,
+) -> i32 {
+    let (results, outcome) = program::test(program, settings, Box::new(host.clone()));
+    let verbose = host.borrow().verbose;
+    let captured = std::mem::take(&mut host.borrow_mut().captured);
+    let mut out = out.borrow_mut();
+    if verbose {
+        for line in captured {
+            out.send(&Frame::Print(line));
+        }
+    }
+    for error in &outcome.errors {
+        out.send(&Frame::Error(error.clone()));
+    }
+    let mut failed = usize::from(!outcome.errors.is_empty());
+    let total = results.len() + failed;
+    for result in &results {
+        match &result.failure {
+            None => out.send(&Frame::Print(format!("✓ {}", result.name))),
+            Some(reason) => {
+                failed += 1;
+                let place = match (&result.place, verbose) {
+                    (Some(place), true) => format!(" ({place})"),
+                    _ => String::new(),
+                };
+                out.send(&Frame::Print(format!("✗ {}: {reason}{place}", result.name)));
+            }
+        }
+    }
+    out.send(&Frame::Print(format!("{} passed, {failed} failed ({total} total)", total - failed)));
+    finish(&mut out, &EndFrame { exit: i32::from(failed > 0), ..outcome.end })
+}
+
+fn finish(out: &mut Frames, end: &EndFrame) -> i32 {
+    out.send(&Frame::End(end.clone()));
+    out.flush();
+    end.exit
+}
+
+/// Modules that came with the job, by the path from the program's folder.
+struct Given {
+    entry: String,
+    modules: BTreeMap<String, String>,
+}
+
+impl Loader for Given {
+    fn load(&mut self, importer: &str, path: &str) -> Result<(String, String), String> {
+        let name = join(importer, path, importer == self.entry)?;
+        match self.modules.get(&name) {
+            Some(text) => Ok((name, text.clone())),
+            None => Err(format!("Module not found: '{path}'")),
+        }
+    }
+}
+
+/// The module's path, relative as the importer's is, without `.` and `..`.
+///
+/// # Errors
+/// It climbs out of the entry file's folder.
+pub fn join(importer: &str, path: &str, from_entry: bool) -> Result<String, String> {
+    let folder = importer.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let absolute = folder.starts_with('/');
+    let mut parts: Vec<&str> = folder.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
+    let floor = if from_entry { parts.len() } else { 0 };
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                if parts.len() <= floor {
+                    return Err(if from_entry {
+                        "module path escapes the importing directory".to_owned()
+                    } else {
+                        "module path escapes the project root".to_owned()
+                    });
+                }
+                parts.pop();
+            }
+            other => parts.push(other),
+        }
+    }
+    Ok(format!("{}{}", if absolute { "/" } else { "" }, parts.join("/")))
+}
+
+/// Frames on their way out.
+struct Frames {
+    file: File,
+    waiting: Vec<u8>,
+    broken: bool,
+    last: Option<Instant>,
+}
+
+impl Frames {
+    fn new(file: File) -> Self {
+        Self { file, waiting: Vec::with_capacity(4096), broken: false, last: None }
+    }
+
+    fn send(&mut self, frame: &Frame) {
+        wire::encode(frame, &mut self.waiting);
+        self.full();
+    }
+
+    fn print(&mut self, text: &str) {
+        wire::encode_print(text, &mut self.waiting);
+        self.full();
+    }
+
+    fn full(&mut self) {
+        if self.waiting.len() >= BUFFER {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.waiting.is_empty() {
+            if !self.broken {
+                // A reader that went away is no error of the program: nothing more is sent.
+                self.broken = self.file.write_all(&self.waiting).is_err();
+            }
+            self.waiting.clear();
+        }
+    }
+
+    fn end(&mut self, exit: i32, fuel: u64, heap_peak: u64, trap: Option<String>) {
+        self.send(&Frame::End(EndFrame { exit, fuel, heap_peak, trap, llm_tokens: 0 }));
+        self.flush();
+    }
+}
+
+enum Clock {
+    System,
+    Fixed(f64),
+}
+
+/// The outside of a program in the jail.
+struct Outside {
+    out: Rc<RefCell<Frames>>,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    interactive: bool,
+    mode: Mode,
+    started: Instant,
+    clock: Clock,
+    /// Prints under `test` and `conform`.
+    captured: Vec<String>,
+    verbose: bool,
+    logged: Vec<String>,
+}
+
+impl Host for Outside {
+    fn print(&mut self, text: &str) {
+        match self.mode {
+            Mode::Run | Mode::Check => self.out.borrow_mut().print(text),
+            Mode::Test if !self.verbose => {}
+            Mode::Test | Mode::Conform => self.captured.push(text.to_owned()),
+        }
+    }
+
+    fn eprint(&mut self, text: &str) {
+        self.out.borrow_mut().send(&Frame::Log(text.to_owned()));
+        self.logged.clear();
+    }
+
+    fn audit(&mut self, mut entry: Entry) {
+        entry.ts = self.now();
+        self.out.borrow_mut().send(&Frame::Audit(entry));
+    }
+
+    fn read_line(&mut self) -> Option<String> {
+        self.out.borrow_mut().flush();
+        let mut line = String::new();
+        match std::io::stdin().read_line(&mut line) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => {
+                let cut = line.trim_end_matches(['\n', '\r']).len();
+                line.truncate(cut);
+                Some(line)
+            }
+        }
+    }
+
+    fn now(&mut self) -> f64 {
+        match self.clock {
+            Clock::System => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()),
+            Clock::Fixed(now) => now,
+        }
+    }
+
+    fn sleep(&mut self, seconds: f64) {
+        self.out.borrow_mut().flush();
+        if let Ok(span) = Duration::try_from_secs_f64(seconds)
+            && !matches!(self.clock, Clock::Fixed(_))
+        {
+            std::thread::sleep(span);
+        }
+    }
+
+    fn random(&mut self, into: &mut [u8]) {
+        // The seeds that the standard library asks the kernel for, mixed for each block.
+        use std::hash::{BuildHasher, Hasher};
+        for (i, chunk) in into.chunks_mut(8).enumerate() {
+            let mut hasher = std::hash::RandomState::new().build_hasher();
+            hasher.write_usize(i);
+            hasher.write_u128(self.started.elapsed().as_nanos());
+            let word = hasher.finish().to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+
+    fn tick(&mut self) {
+        // A print is seen at once by whoever reads along, but not every slice costs a system call.
+        let mut out = self.out.borrow_mut();
+        if !out.waiting.is_empty() {
+            let now = Instant::now();
+            if out.last.is_none_or(|t| now.duration_since(t) > Duration::from_millis(5)) {
+                out.flush();
+                out.last = Some(now);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.out.borrow_mut().flush();
+    }
+
+    fn args(&self) -> Vec<String> {
+        self.args.clone()
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        self.env.get(name).cloned()
+    }
+
+    fn interactive(&self) -> bool {
+        self.interactive
+    }
+}
+
+/// An error frame's text and the marked line, as the command line shows them.
+#[must_use]
+pub fn shown(error: &ErrorFrame) -> String {
+    let excerpt = diagnostic::excerpt(error);
+    if excerpt.is_empty() { error.text.clone() } else { format!("{}\n{excerpt}", error.text) }
+}
