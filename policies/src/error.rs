@@ -1,6 +1,6 @@
 //! What can be wrong: refused input with its place, and refusals to plan. Each has a remedy in [`help`](Malformed::help).
 
-use crate::{capability::Capability, layer::Layer, units::Bytes};
+use crate::{capability::Capability, layer::Layer};
 use thiserror::Error;
 
 /// Why a scope's text is none.
@@ -259,6 +259,24 @@ pub enum Choice {
     None,
 }
 
+/// Who asks for a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// `[provides]` of the policy.
+    Policy,
+    /// `--workdir`.
+    Workdir,
+}
+
+impl Needed {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Policy => "the policy",
+            Self::Workdir => "--workdir",
+        }
+    }
+}
+
 /// Why there is no plan. The text fits after "failed to plan the jail:".
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
@@ -287,12 +305,12 @@ pub enum Refusal {
         grant: String,
     },
     /// A path that the run needs and the host doesn't have.
-    #[error("{path} doesn't exist on this host, and {needed_by} needs it")]
+    #[error("{path} doesn't exist on this host, and {} needs it", needed_by.words())]
     MissingPath {
         /// On the host.
         path: String,
         /// Who asks for it.
-        needed_by: &'static str,
+        needed_by: Needed,
     },
     /// A path that can't be given to a jail.
     #[error("{path} can't be put into a jail: {why}")]
@@ -348,9 +366,11 @@ impl Refusal {
             }
             Self::LastWall { .. } => "run on a host that has at least one of them".to_owned(),
             Self::NotBuilt { .. } => "take the capability out of the ceiling".to_owned(),
-            Self::MissingPath { .. } => {
-                "install or make it, take it out of the policy, or mark it as optional with a '?' behind it"
-                    .to_owned()
+            Self::MissingPath { needed_by: Needed::Policy, .. } => {
+                "install it, take it out of the policy, or write a '?' behind it there: optional".to_owned()
+            }
+            Self::MissingPath { needed_by: Needed::Workdir, .. } => {
+                "make it, or leave --workdir out for a scratch folder".to_owned()
             }
             Self::PathRefused { .. } => "name a file or folder of ordinary data instead".to_owned(),
             Self::TooManyMatches { pattern, .. } => {
@@ -364,6 +384,3 @@ impl Refusal {
         }
     }
 }
-
-/// The least memory that a jail can be planned with.
-pub const LEAST_MEMORY: Bytes = Bytes::mib(1);

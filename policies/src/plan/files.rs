@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     ceiling::Grant,
-    error::Refusal,
+    error::{Needed, Refusal},
     policy::{Presence, Provided},
     request::{Found, Kind, PathFacts, PathQuery, Subject},
     scope::glob,
@@ -58,7 +58,7 @@ impl Granting<'_> {
             match (self.one(&PathQuery::Path(path.clone())), presence) {
                 (None, Presence::Optional) => {}
                 (None, Presence::Required) => {
-                    return Err(Refusal::MissingPath { path: path.0.clone(), needed_by: "the policy" });
+                    return Err(Refusal::MissingPath { path: path.0.clone(), needed_by: Needed::Policy });
                 }
                 // Links wait until the trees are there that they may lead into.
                 (Some(found), _) => match &found.link {
@@ -268,9 +268,10 @@ impl Granting<'_> {
         path: &HostPath,
         access: Access,
     ) -> Result<(), Refusal> {
+        refuse_kernel_trees(&path.0)?;
         let found = self.one(&PathQuery::Path(path.clone())).cloned();
         let found =
-            found.ok_or_else(|| Refusal::MissingPath { path: path.0.clone(), needed_by: "--workdir" })?;
+            found.ok_or_else(|| Refusal::MissingPath { path: path.0.clone(), needed_by: Needed::Workdir })?;
         if found.kind != Kind::Folder {
             return Err(Refusal::PathRefused { path: path.0.clone(), why: "it is no folder" });
         }

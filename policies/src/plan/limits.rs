@@ -12,13 +12,18 @@
 
 use super::{Limit, Limits, Means};
 use crate::{
-    error::{LEAST_MEMORY, Refusal},
+    error::Refusal,
     facts::{CgroupFacts, HostFacts},
     limits::{LimitSettings, Setting},
     units::{Bytes, Millis},
 };
 use std::fmt::Display;
 
+/// The least memory that a cgroup keeps a process in.
+const LEAST_MEMORY: Bytes = Bytes::mib(1);
+/// The least that the jail's tmpfs takes for its own few files. Never 0, which the kernel reads as 'without limit'
+/// (tmpfs(5), `size`).
+const LEAST_DISK: Bytes = Bytes::kib(64);
 /// Open files that a program needs to begin with: three streams, its own file, a library at a time.
 const LEAST_NOFILE: u64 = 8;
 
@@ -56,6 +61,8 @@ pub(super) fn limits(
             "open files: {nofile}, the caller's own hard limit, not the {asked_nofile} asked for"
         ));
     }
+    let disk = asked.disk.unwrap_or(LEAST_DISK);
+    at_least("disk", Some(disk), LEAST_DISK)?;
     at_least("wall", value(asked.wall), Millis(1))?;
     at_least("cpu", value(asked.cpu), Millis(1))?;
     Ok(Limits {
@@ -65,7 +72,7 @@ pub(super) fn limits(
         pids: Limit { value: pids, means: means(v2.1, v1.1, Means::Rlimit) },
         nofile,
         output: Limit { value: value(asked.output), means: Means::Supervisor },
-        disk: asked.disk.unwrap_or(Bytes(0)),
+        disk,
         grace: asked.grace.unwrap_or(Millis(0)),
     })
 }

@@ -1,7 +1,7 @@
 //! The plan: everything that the kernel will be told, decided before anything is done.
 //!
 //! Order of flow: a settled [`Request`](crate::request::Request), the paths found for it and the host's facts →
-//! [`plan`] → [`Plan`] → [`explain`], or the launcher's jail.
+//! [`plan`] → [`Plan`] → [`explain()`], or the launcher's jail.
 //!
 //! Invariant: serialisable and complete. The launcher adds no decision of its own; it only opens, mounts and sets.
 //! One rule can't be written as a path: for [`Payload::Runtime`] the launcher lets Landlock execute the runtime's own

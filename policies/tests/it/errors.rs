@@ -1,6 +1,16 @@
 //! Every wrong input says where, what, and what would be right.
 
-use policies::{ceiling::Ceiling, layer::Layer, policy::Policy, policy::ready};
+use crate::given::{base, command, host, planned};
+use policies::{
+    ceiling::Ceiling,
+    layer::Layer,
+    limits::{LimitSettings, Setting},
+    plan::{Access, HostPath},
+    policy::{Policy, ready},
+    request::{Options, Workdir},
+    scope::Base,
+    units::{Bytes, Millis},
+};
 use std::fmt::Write;
 
 #[test]
@@ -71,6 +81,46 @@ fn of_policies() {
     let circle = |_: &str| Some("extends = \"other.toml\"".to_owned());
     let error = Policy::parse_with("p.toml", "extends = \"other.toml\"", &circle).unwrap_err();
     writeln!(text, "a circle\n  {error}\n  help: {}", error.help()).unwrap();
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn of_plans() {
+    let with =
+        |ceiling: &str| Options { ceiling: Some(Ceiling::parse(ceiling).unwrap()), ..command(&["true"]) };
+    let limited = |change: fn(&mut LimitSettings)| {
+        let mut options = command(&["true"]);
+        change(&mut options.limits);
+        options
+    };
+    let workdir = |path: &str| Options {
+        workdir: Workdir::Host { path: HostPath(path.to_owned()), access: Access::ReadWrite },
+        ..command(&["true"])
+    };
+    let homeless = Options { base: Base { home: None, ..base() }, ..with("file=~/x") };
+    let provides = Policy::parse("p.toml", "[provides]\nread = [\"/opt/none\"]").unwrap();
+    let sh = ready::get("sh").unwrap();
+    let mut text = String::new();
+    for (name, policy, options) in [
+        ("net", &sh, with("net=a.com:443")),
+        ("serve", &sh, with("serve=8080")),
+        ("/proc", &sh, with("file.read=/proc/*")),
+        ("a socket", &sh, with("file=/run/docker.sock")),
+        ("no home", &sh, homeless),
+        ("no working folder", &sh, workdir("/gone")),
+        ("a file as working folder", &sh, workdir("/etc/shadow")),
+        ("the root as working folder", &sh, workdir("/")),
+        ("a missing tree", &provides, command(&["true"])),
+        ("no such program", &sh, command(&["gone"])),
+        ("memory", &sh, limited(|limits| limits.memory = Some(Setting::At(Bytes::kib(1))))),
+        ("disk", &sh, limited(|limits| limits.disk = Some(Bytes(0)))),
+        ("pids", &sh, limited(|limits| limits.pids = Some(Setting::At(0)))),
+        ("nofile", &sh, limited(|limits| limits.nofile = Some(3))),
+        ("wall", &sh, limited(|limits| limits.wall = Some(Setting::At(Millis(0))))),
+    ] {
+        let refusal = planned(policy, options, &host()).unwrap_err();
+        writeln!(text, "{name}\n  {refusal}\n  help: {}", refusal.help()).unwrap();
+    }
     insta::assert_snapshot!(text);
 }
 
