@@ -205,12 +205,16 @@ impl Watcher {
             if self.cgroup.as_ref().and_then(Cgroup::cpu_us).is_none() {
                 self.seen.cpu = Some(self.seen.cpu.map_or(used.cpu, |seen| seen.max(used.cpu)));
             }
-            if walk.memory {
+            // Of a program that has ended nothing can be told but its processor time.
+            let alive = used.tasks > 0;
+            if walk.memory && alive {
                 let memory = used.memory.saturating_add(disk);
                 self.seen.memory = self.seen.memory.max(Some(memory));
                 cause = (memory > limit).then_some(Cause::Memory);
             }
-            self.seen.tasks = self.seen.tasks.max(Some(used.tasks));
+            if alive {
+                self.seen.tasks = self.seen.tasks.max(Some(used.tasks));
+            }
             if walk.processes && self.limits.pids.value.is_some_and(|limit| used.tasks >= limit) {
                 self.seen.met.processes = true;
             }

@@ -1,0 +1,9 @@
+//! Behaviour of the real binary, in real jails: one file for each feature or wall.
+//!
+//! Tests run as root or as an ordinary user; one that this host can't run says so.
+
+mod run;
+mod signals;
+mod streams;
+mod terminal;
+mod verdicts;
