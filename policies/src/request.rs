@@ -212,6 +212,12 @@ pub struct PathFacts {
 }
 
 impl Request {
+    /// The policy's name or file, as given.
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
     /// What runs.
     #[must_use]
     pub fn subject(&self) -> &Subject {

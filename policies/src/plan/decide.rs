@@ -3,7 +3,7 @@
 use super::{
     Device, Execute, FilterName, HostPath, IdMap, Identity, JailPath, LandlockPlan, Node, Outside, Payload,
     Plan, Right, Stream, capabilities, environment,
-    files::{Granting, Outcome},
+    files::{Granting, Holds, Outcome},
     layers,
     layout::{Layout, READ_TREE, SCRATCH_RIGHTS, beneath},
     limits,
@@ -38,7 +38,14 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
         Caller::Root if host.idmapped_mounts => IdMap::OwnerIsJailUser,
         Caller::Root | Caller::User { .. } => IdMap::AsIs,
     };
-    let mut granting = Granting { facts, subject: &request.subject, idmap, notes: Vec::new(), socket: None };
+    let mut granting = Granting {
+        facts,
+        subject: &request.subject,
+        holds: if host.landlock_abi == 0 { Holds::MountsAlone } else { Holds::Both },
+        idmap,
+        notes: Vec::new(),
+        socket: None,
+    };
     let mut layout = Layout::default();
     let mut outcomes = BTreeMap::new();
     if let Subject::Command { .. } = request.subject {
@@ -56,6 +63,13 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
             payload
         }
     };
+    if granting.holds == Holds::MountsAlone {
+        let mounted = |(grant, outcome): (Grant, Outcome)| {
+            let outcome = outcome.by_mounts_alone(grant.capability());
+            (grant, outcome)
+        };
+        outcomes = outcomes.into_iter().map(mounted).collect();
+    }
     let workdir = match &request.subject {
         Subject::Command { .. } => WORKDIR.to_owned(),
         Subject::Runtime { .. } => runtime_workdir(&mut layout, &request.base.workdir),

@@ -78,7 +78,7 @@ impl Granting<'_> {
         };
         let outcome = if !pattern.contains('*') {
             match self.facts.commands.get(pattern) {
-                None => Outcome::exact("nothing is given: no such program was found at the start"),
+                None => Outcome::nothing("no such program was found at the start"),
                 Some(program) => {
                     self.runnable(layout, &program.clone())?;
                     Outcome::coarser(LOADER_IS_COARSE, "a Landlock rule on the program and its loader")
@@ -100,7 +100,7 @@ impl Granting<'_> {
                 given += self.exec_matches(layout, pattern, &query)?;
             }
             match given {
-                0 => Outcome::exact("nothing is given: nothing matched at the start"),
+                0 => Outcome::nothing("nothing matched at the start"),
                 _ => Outcome::coarser(LOADER_IS_COARSE, "Landlock rules on what matched at the start"),
             }
         };

@@ -8,6 +8,7 @@ use super::{
     wanted::{Reach, Wanted},
 };
 use crate::{
+    capability::Capability,
     ceiling::Grant,
     error::{Needed, Refusal},
     policy::{Presence, Provided},
@@ -15,10 +16,15 @@ use crate::{
     scope::glob,
 };
 
+use std::fmt::Display;
+
 /// How many single files and trees one pattern may stand for. Each is a mount, and mounts are what a start costs.
 const MOST_MATCHES: usize = 256;
 /// The kernel's own trees: the jail has its own, or none.
 const KERNEL_TREES: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// How the row of a grant begins that gives nothing.
+const NOTHING: &str = "nothing is given";
 
 /// What became of a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +38,42 @@ impl Outcome {
         Self { fit: Fit::Exact, held_by: held_by.into() }
     }
 
+    /// The capability is granted, and the host has nothing that it reaches.
+    pub(super) fn nothing(why: impl Display) -> Self {
+        Self::exact(format!("{NOTHING}: {why}"))
+    }
+
     pub(super) fn coarser(by: impl Into<String>, held_by: impl Into<String>) -> Self {
         Self { fit: Fit::Coarser(by.into()), held_by: held_by.into() }
     }
+
+    /// What is left of it where Landlock is missing and the mount alone holds.
+    pub(super) fn by_mounts_alone(self, capability: Capability) -> Self {
+        if self.held_by.starts_with(NOTHING) {
+            return self;
+        }
+        let more = if capability == Capability::FileWrite {
+            "what may be written may be read, too"
+        } else if capability == Capability::Exec {
+            "every program there may be started, if its mount allows code"
+        } else {
+            return Self { held_by: "a mount".to_owned(), ..self };
+        };
+        let by = match self.fit {
+            Fit::Coarser(by) => format!("{by}; {more}"),
+            Fit::Exact | Fit::LanguageOnly | Fit::NotBuilt => more.to_owned(),
+        };
+        Self::coarser(by, "a mount")
+    }
+}
+
+/// What holds the trees of the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Mounts, and Landlock's rules on them.
+    Both,
+    /// Mounts alone: Landlock is missing, and was given up by name.
+    MountsAlone,
 }
 
 /// What grants are laid out with.
@@ -42,6 +81,8 @@ pub(super) struct Granting<'a> {
     pub(super) facts: &'a PathFacts,
     /// For whom.
     pub(super) subject: &'a Subject,
+    /// What holds the trees.
+    pub(super) holds: Holds,
     /// Ids on granted trees.
     pub(super) idmap: IdMap,
     pub(super) notes: Vec<String>,
@@ -126,9 +167,7 @@ impl Granting<'_> {
                 layout.allow("/tmp", access.tree());
                 Ok(Outcome::exact("the jail's own /tmp, never the host's"))
             }
-            Wanted::Exact(path) if path == "/" => {
-                Ok(Outcome::exact("nothing is given: the root can't be listed"))
-            }
+            Wanted::Exact(path) if path == "/" => Ok(Outcome::nothing("the root can't be listed")),
             Wanted::Exact(path) | Wanted::Tree(path) => {
                 refuse_kernel_trees(path)?;
                 let Some(found) = self.one(&query).cloned() else {
@@ -136,7 +175,7 @@ impl Granting<'_> {
                 };
                 match wanted {
                     Wanted::Tree(_) if found.kind == Kind::Folder => self.tree(layout, &found, access, path),
-                    Wanted::Tree(_) => Ok(Outcome::exact(format!("nothing is given: {path} is no folder"))),
+                    Wanted::Tree(_) => Ok(Outcome::nothing(format!("{path} is no folder"))),
                     Wanted::Everything | Wanted::Exact(_) | Wanted::Pattern(_) => {
                         self.exact(layout, &found, access)
                     }
@@ -165,10 +204,12 @@ impl Granting<'_> {
 
     fn exact(&mut self, layout: &mut Layout, found: &Found, reach: Reach) -> Result<Outcome, Refusal> {
         match (found.kind, reach) {
-            (Kind::Folder, Reach::Write) => Ok(Outcome::exact(format!(
-                "nothing is given: a folder by itself can't be written; {}/* would",
-                found.at
-            ))),
+            (Kind::Folder, Reach::Write) => {
+                Ok(Outcome::nothing(format!("a folder by itself can't be written; {}/* would", found.at)))
+            }
+            (Kind::Folder, Reach::Read | Reach::Both) if self.holds == Holds::MountsAlone => {
+                Ok(Outcome::nothing("without Landlock, a mount would show all that is in it"))
+            }
             (Kind::Folder, Reach::Read | Reach::Both) => {
                 let at = self.bind(layout, found, Reach::Read)?;
                 layout.allow(&at, &[Right::ReadDir]);
@@ -300,7 +341,7 @@ impl Granting<'_> {
     fn not_there(&mut self, path: &str) -> Outcome {
         self.notes.push(format!("{path} is granted and wasn't there at the start: nothing of it is given"));
         match self.subject {
-            Subject::Command { .. } => Outcome::exact("nothing is given: it wasn't there at the start"),
+            Subject::Command { .. } => Outcome::nothing("it wasn't there at the start"),
             Subject::Runtime { .. } => Outcome {
                 fit: Fit::NotBuilt,
                 held_by: "it wasn't there at the start, and making it through the broker isn't built yet"

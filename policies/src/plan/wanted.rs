@@ -70,10 +70,12 @@ pub(super) enum Reach {
 
 impl Reach {
     pub(super) fn of(capability: Capability) -> Self {
-        match capability {
-            Capability::FileWrite => Self::Write,
-            Capability::File => Self::Both,
-            _ => Self::Read,
+        if capability == Capability::FileWrite {
+            Self::Write
+        } else if capability == Capability::File {
+            Self::Both
+        } else {
+            Self::Read
         }
     }
 

@@ -177,6 +177,20 @@ fn exec_of_a_name_gives_that_program() {
 }
 
 #[test]
+fn without_landlock_mounts_alone_hold_and_the_rows_say_so() {
+    let facts = policies::facts::HostFacts { landlock_abi: 0, ..host() };
+    let mut options = with("exec=/usr/bin/*,file.read=./data,file.write=./scratch_2/*", command(&["true"]));
+    options.allow_missing.insert(Layer::Landlock);
+    let plan = ready_plan("sh", options, &facts).unwrap();
+    assert!(node(&plan, "/home/u/w/data").is_none() && node(&plan, "/home/u/w/scratch_2").is_some());
+    assert_eq!((plan.landlock.abi, plan.landlock.rules.len()), (0, 0));
+    for (capability, more) in [("file.write", "may be read, too"), ("exec", "every program there")] {
+        let row = plan.capabilities.iter().find(|row| row.capability == capability).unwrap();
+        assert!(matches!(&row.fit, Fit::Coarser(by) if by.contains(more)), "{row:?}");
+    }
+}
+
+#[test]
 fn auto_binds_the_program_its_loader_and_libraries_one_by_one() {
     let plan = ready_plan("auto", command(&["true"]), &host()).unwrap();
     for at in ["/usr/bin/true", "/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"] {

@@ -43,3 +43,13 @@ fn an_empty_policy_grants_and_provides_nothing() {
     assert!(policy.ceiling().is_none() && policy.provides().is_empty() && policy.environment().is_empty());
     assert_eq!(policy.limits().wall, Some(Setting::At(Millis::seconds(10))));
 }
+
+/// The first fenced TOML of the page on policies is read as it is printed there.
+#[test]
+fn the_example_of_the_page_on_policies_is_a_policy() {
+    let page = include_str!("../../../docs/policies.md");
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let policy = Policy::parse("docs/policies.md", example).unwrap();
+    assert_eq!(policy.ceiling().to_string(), "stdout,time,file.read=/srv/data/*");
+    assert!(ready::names().iter().all(|name| page.contains(&format!("`{name}`"))));
+}
