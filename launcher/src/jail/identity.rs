@@ -17,7 +17,7 @@ use nix::{
     },
     unistd::{Pid, write},
 };
-use policies::plan::{Identity, Outside};
+use policies::plan::{Access, Identity, Outside};
 use std::{
     ffi::CString,
     os::fd::{AsFd, OwnedFd},
@@ -70,7 +70,10 @@ fn write_proc(pid: Pid, name: &str, content: &str) -> Result<(), Errno> {
 }
 
 /// A detached copy of the tree at `source` on which the owner of its top appears as the jail's user.
-pub(crate) fn idmapped_tree(source: &str, host: HostIds) -> Result<Option<OwnedFd>, Failure> {
+///
+/// Some filesystems can't do that (overlayfs; tmpfs before Linux 6.3). There a tree that is only read, and that everybody
+/// may read as its owner may, is taken as it is: the jail's user is one of everybody.
+pub(crate) fn idmapped_tree(source: &str, access: Access, host: HostIds) -> Result<Option<OwnedFd>, Failure> {
     let step = Step::BuildRoot;
     let path = CString::new(source).map_err(|_| Errno::EINVAL).at(step)?;
     let tree = mount::clone_tree(crate::sys::fd::cwd(), &path).at(step)?;
@@ -79,8 +82,17 @@ pub(crate) fn idmapped_tree(source: &str, host: HostIds) -> Result<Option<OwnedF
         return Ok(Some(tree));
     }
     let userns = user_namespace((owner.st_uid, owner.st_gid), host).at(step)?;
-    mount::set_idmap(tree.as_fd(), userns.as_fd()).at(step)?;
+    match mount::set_idmap(tree.as_fd(), userns.as_fd()) {
+        Err(Errno::EINVAL) if access == Access::ReadOnly && is_for_everybody(owner.st_mode) => {}
+        done => done.at(step)?,
+    }
     Ok(Some(tree))
+}
+
+/// Whether others may read and execute what the owner may.
+const fn is_for_everybody(mode: libc::mode_t) -> bool {
+    let owner = (mode >> 6) & 0o5;
+    mode & owner == owner
 }
 
 /// A user namespace that exists only for its maps: a child makes it, and its descriptor keeps it.
@@ -134,4 +146,19 @@ pub(crate) fn not_dumpable() -> Result<(), Failure> {
 /// See [`process::default_action`].
 pub(crate) fn default_signals() -> Result<(), Errno> {
     process::default_action(Signal::SIGPIPE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_may_what_the_owner_may() {
+        for mode in [0o755, 0o644, 0o777, 0o444, 0o005, 0o000, 0o100_755, 0o200] {
+            assert!(is_for_everybody(mode), "{mode:o}");
+        }
+        for mode in [0o700, 0o600, 0o754, 0o711, 0o640, 0o750, 0o100_700] {
+            assert!(!is_for_everybody(mode), "{mode:o}");
+        }
+    }
 }

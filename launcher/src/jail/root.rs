@@ -66,7 +66,7 @@ impl StagedRoot {
     pub(crate) fn new(
         mounts: &[Mount],
         disk: Bytes,
-        mut idmapped: impl FnMut(&str) -> Result<Option<OwnedFd>, Failure>,
+        mut idmapped: impl FnMut(&str, Access) -> Result<Option<OwnedFd>, Failure>,
     ) -> Result<Self, Failure> {
         let mut nodes = Vec::with_capacity(mounts.len());
         for (place, Mount { at, node }) in mounts.iter().enumerate() {
@@ -90,7 +90,7 @@ impl StagedRoot {
                         },
                     ready: match idmap {
                         IdMap::AsIs => None,
-                        IdMap::OwnerIsJailUser => idmapped(&source.0)?,
+                        IdMap::OwnerIsJailUser => idmapped(&source.0, *access)?,
                     },
                 },
             };

@@ -102,8 +102,8 @@ pub(crate) struct ParentStreams {
 
 pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStreams), Failure> {
     let host = HostIds::choose(plan.identity);
-    let root = StagedRoot::new(&plan.root, plan.limits.disk, |source| match plan.identity.outside {
-        policies::plan::Outside::Unused => identity::idmapped_tree(source, host),
+    let root = StagedRoot::new(&plan.root, plan.limits.disk, |source, access| match plan.identity.outside {
+        policies::plan::Outside::Unused => identity::idmapped_tree(source, access, host),
         // An ordinary caller's jail has the caller's own id outside: nothing to translate.
         policies::plan::Outside::Caller => Ok(None),
     })?;

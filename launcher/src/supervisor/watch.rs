@@ -60,6 +60,8 @@ enum Event {
     Memory,
     /// A system call was refused.
     Refused,
+    /// No process is left under the filter.
+    Unfiltered,
     /// The caller takes output.
     OutWritable,
     /// There is output.
@@ -232,6 +234,10 @@ impl<'p> Watch<'p> {
         {
             self.refuser = None;
         }
+        if ready.has(Event::Unfiltered) {
+            // Nobody can be refused any more. Asking would wait for ever on kernels before 6.11, and spin on later ones.
+            self.refuser = None;
+        }
         if ready.has(Event::OutReadable) {
             let kept = self.kept.as_mut().map(|kept| &mut kept.out);
             let filled = self.out.fill(&mut self.allowance, keep_in(kept));
@@ -294,8 +300,11 @@ impl<'p> Watch<'p> {
         // EINTR: a signal that isn't ours to read; the next turn waits again.
         if ppoll(&mut on.files, timeout.map(TimeSpec::from_duration), None).is_ok() {
             for (event, file) in on.events.into_iter().zip(on.files) {
-                if file.revents().is_some_and(|found| !found.is_empty()) {
-                    ready.add(event);
+                let found = file.revents().unwrap_or(PollFlags::empty());
+                match event {
+                    _any if found.is_empty() => {}
+                    Event::Refused if !found.contains(PollFlags::POLLIN) => ready.add(Event::Unfiltered),
+                    event => ready.add(event),
                 }
             }
         }
