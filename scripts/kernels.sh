@@ -19,7 +19,7 @@ for tool in qemu-system-x86_64 cpio busybox cc apt-get dpkg-deb; do
   command -v "$tool" >/dev/null || lacking "$tool is not installed"
 done
 # The guest has no libraries.
-grep -q 'interpreter' <(file -bL "$(command -v busybox)" 2>/dev/null || true) && lacking 'busybox is not the static one'
+ldd "$(command -v busybox)" >/dev/null 2>&1 && lacking 'busybox is not the static one (package busybox-static)'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -41,10 +41,19 @@ cp scripts/kernels/init.sh "$work/root/init"
 chmod 755 "$work/root/init"
 (cd "$work/root" && find . | cpio --quiet -o -H newc) > "$work/initramfs"
 
-# Sets `kernel` to the image of the newest cloud kernel of a version; fails if the distribution has none.
+# The newest cloud kernel of a version, signed as it is installed.
+newest() {
+  apt-cache search --names-only "^linux-image-${1//./\\.}\\.[0-9].*-cloud-amd64\$" | cut -d' ' -f1 | sort -V | tail -n1
+}
+
+# Sets `kernel` to the image of that kernel; fails if the distribution has none.
 fetch() {
   local version=$1 package image
-  package=$(apt-cache search --names-only "^linux-image-${version//./\\.}\\.[0-9].*-cloud-amd64\$" | cut -d' ' -f1 | sort -V | tail -n1)
+  package=$(newest "$version")
+  if [ -z "$package" ] && [ "$(id -u)" = 0 ]; then
+    apt-get update -qq || true
+    package=$(newest "$version")
+  fi
   if [ -n "$package" ]; then
     image=$kept/$package
     if [ ! -f "$image" ]; then

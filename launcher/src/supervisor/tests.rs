@@ -168,6 +168,20 @@ fn a_program_s_end_and_lines_are_told() {
 }
 
 #[test]
+fn a_listener_without_a_caller_is_let_go() {
+    use nix::time::{ClockId, clock_gettime};
+    let (without_writer, _) = pipe().unwrap();
+    let mut fake = fake("sleep 1; exit 4");
+    fake.running.listener = Some(without_writer);
+    let before = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+    let report = supervise(fake.running, &plan(), None, wants());
+    let used = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap() - before;
+    fake.rest.join().unwrap();
+    assert_eq!(report.exit, Some(4));
+    assert!(Duration::from(used) < Duration::from_millis(300), "it spun for {used:?}");
+}
+
+#[test]
 fn a_deadly_signal_is_told() {
     let report = run("kill -ABRT $$", &plan(), wants());
     assert_eq!((report.status, report.exit, report.signal), (Verdict::Signal, None, Some(6)));
