@@ -30,6 +30,8 @@ pub enum Mode {
     Check,
     /// Run it and print one JSON line.
     Conform,
+    /// Only read it, and print as JSON what it [`Needs`].
+    Needs,
 }
 
 /// Which builtins exist.
@@ -50,6 +52,16 @@ pub enum Language {
     Synsema,
     /// `.scua`
     Scua,
+}
+
+/// What a program asks for in its text, before it runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Needs {
+    /// Its `require` lines and its modules': capability and scope.
+    pub requires: Vec<(String, Option<String>)>,
+    /// Modules that it uses, or that its modules use, by their names in a job.
+    pub modules: Vec<String>,
 }
 
 /// A job's header; sources follow it.

@@ -70,6 +70,21 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>) -> i32 {
         }
     }
     let mut given = Given { entry: header.file.clone(), modules };
+    if header.mode == Mode::Needs {
+        let entry = header.file.clone();
+        let name_of = |importer: &str, path: &str| join(importer, path, importer == entry).ok();
+        let found = synsema::needs(Source::new(&header.file, &text), &mut given, &name_of);
+        let mut out = out.borrow_mut();
+        let exit = match found.map(|needs| serde_json::to_string(&needs)) {
+            Ok(Ok(line)) => {
+                out.send(&Frame::Print(line));
+                0
+            }
+            Ok(Err(_)) | Err(_) => 1,
+        };
+        out.end(exit, 0, 0, None);
+        return exit;
+    }
     let program = match synsema::load(Source::new(&header.file, &text), &mut given) {
         Ok(program) => Rc::new(program),
         Err(failure) => {
@@ -112,7 +127,7 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>) -> i32 {
         logged: Vec::new(),
     }));
     match header.mode {
-        Mode::Run | Mode::Check => {
+        Mode::Run | Mode::Check | Mode::Needs => {
             let outcome = program::run(program, settings, Box::new(host));
             let mut out = out.borrow_mut();
             for error in &outcome.errors {
@@ -292,7 +307,7 @@ struct Outside {
 impl Host for Outside {
     fn print(&mut self, text: &str) {
         match self.mode {
-            Mode::Run | Mode::Check => self.out.borrow_mut().print(text),
+            Mode::Run | Mode::Check | Mode::Needs => self.out.borrow_mut().print(text),
             Mode::Test if !self.verbose => {}
             Mode::Test | Mode::Conform => self.captured.push(text.to_owned()),
         }

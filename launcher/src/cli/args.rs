@@ -16,6 +16,12 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Run a program of one of the two languages in a jail.
     Run(RunArgs),
+    /// Run the `test` blocks of files, or of all .syn files in folders.
+    Test(TestArgs),
+    /// Read a program and tell what is wrong with it.
+    Check(RunArgs),
+    /// Run a program and print one line of JSON: ok, out, err.
+    Conform(RunArgs),
     /// Run any command in a jail.
     Exec(ExecArgs),
     /// Show the plan of a `run` or `exec` without starting anything.
@@ -42,6 +48,15 @@ pub(super) struct RunArgs {
     /// Bytes of the program's heap; unlimited unless given.
     #[arg(long, value_name = "SIZE")]
     pub(super) memory_heap: Option<String>,
+    /// A fixed clock, no randomness, the pure profile, and nothing granted but stdout.
+    #[arg(long, conflicts_with_all = ["sandbox", "cap_set"])]
+    pub(super) deterministic: bool,
+    /// What the program captured, in more detail.
+    #[arg(skip)]
+    pub(super) verbose: bool,
+    /// Errors with the lines around them, the calls that led there and what may help.
+    #[arg(long)]
+    pub(super) explain: bool,
     /// Limits and reports.
     #[command(flatten)]
     pub(super) common: CommonArgs,
@@ -50,6 +65,48 @@ pub(super) struct RunArgs {
     /// Arguments of the program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(super) args: Vec<String>,
+}
+
+/// `test`
+#[derive(Debug, Args)]
+pub(super) struct TestArgs {
+    /// Ceiling: nothing but stdout and time.
+    #[arg(long)]
+    pub(super) sandbox: bool,
+    /// Ceiling: `none`, or capabilities as name or name=scope, separated by commas.
+    #[arg(long, value_name = "LIST")]
+    pub(super) cap_set: Option<String>,
+    /// Second wall: builtins that see the operating system don't exist.
+    #[arg(long, value_enum, default_value_t = Profile::Native)]
+    pub(super) profile: Profile,
+    /// Show what each test printed.
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    /// Limits of each file's run.
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+    /// Files, or folders whose .syn files are run.
+    #[arg(required = true)]
+    pub(super) paths: Vec<String>,
+}
+
+impl TestArgs {
+    /// The run of one of the files.
+    pub(super) fn as_run(&self, file: &str) -> RunArgs {
+        RunArgs {
+            sandbox: self.sandbox,
+            cap_set: self.cap_set.clone(),
+            profile: self.profile,
+            fuel: None,
+            memory_heap: None,
+            deterministic: false,
+            explain: false,
+            verbose: self.verbose,
+            common: self.common.clone(),
+            file: file.to_owned(),
+            args: Vec::new(),
+        }
+    }
 }
 
 /// Which builtins exist.
@@ -91,7 +148,7 @@ pub(super) struct ExecArgs {
 }
 
 /// What `run` and `exec` share.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct CommonArgs {
     /// Wall clock time: 500ms, 10s, 5m, or none.
     #[arg(long, value_name = "TIME", help_heading = "Limits")]

@@ -3,10 +3,12 @@
 use super::{
     args::ExecArgs,
     copy, exit,
-    launch::{self, Extras},
+    launch::{self, Extras, Streams},
+    lookup::Sockets,
+    report::Destination,
     settings,
 };
-use crate::error::Error;
+use crate::{error::Error, probe};
 use policies::request::Terminal;
 
 /// Runs the command and gives the exit code.
@@ -19,7 +21,14 @@ pub(super) fn exec(args: &ExecArgs) -> Result<u8, Error> {
         copy_out: copy::out_of(&args.copy_out)?,
         terminal: terminal == Terminal::Own,
     };
-    let report = launch::launch(&request, &args.common, extras)?;
+    let host = probe::fast();
+    let plan = launch::plan(&request, &host, Sockets::Skipped)?;
+    let destination = args.common.report.as_deref().map(Destination::open).transpose()?;
+    let streams = Streams::of(&args.common, destination.as_ref())?;
+    let (report, copied) = launch::start(plan, &host, extras, streams)?;
+    if let Some(destination) = destination {
+        destination.write(&report)?;
+    }
     super::tell(&report);
-    Ok(exit::code(&report))
+    copied.map(|()| exit::code(&report))
 }

@@ -4,7 +4,7 @@ use super::{
     args::CommonArgs,
     copy::{self, CopyOut},
     lookup::{self, Sockets},
-    report,
+    report::Destination,
 };
 use crate::{
     cgroup::Cgroup,
@@ -56,33 +56,53 @@ pub(super) struct Extras {
     pub(super) terminal: bool,
 }
 
-/// Plans, starts and supervises; writes the report where it is wanted.
-pub(super) fn launch(request: &Request, common: &CommonArgs, extras: Extras) -> Result<Report, Error> {
-    let host = probe::fast();
-    let plan = plan(request, &host, Sockets::Skipped)?;
-    let destination = common.report.as_deref().map(report::Destination::open).transpose()?;
-    let stdin = match &common.stdin {
-        Some(path) => {
-            let file = File::open(path);
-            Source::File(
-                file.map_err(|source| Error::File { act: "open", path: path.clone(), source })?.into(),
-            )
-        }
-        None => Source::Caller,
-    };
-    let (report, copied) = start(plan, &host, extras, stdin, destination.as_ref())?;
-    if let Some(destination) = destination {
-        destination.write(&report)?;
-    }
-    copied.map(|()| report)
+/// Where the streams of a run go.
+#[derive(Debug)]
+pub(super) struct Streams {
+    stdin: Source,
+    stdout: Sink,
+    stderr: Sink,
+    kept: Option<Bytes>,
 }
 
-fn start(
+impl Streams {
+    /// Those that the command line names. A report on standard output is alone there.
+    pub(super) fn of(common: &CommonArgs, report: Option<&Destination>) -> Result<Self, Error> {
+        let stdin = match &common.stdin {
+            Some(path) => {
+                let file = File::open(path);
+                Source::File(
+                    file.map_err(|source| Error::File { act: "open", path: path.clone(), source })?.into(),
+                )
+            }
+            None => Source::Caller,
+        };
+        let alone = report.is_some_and(Destination::is_stdout);
+        Ok(Self {
+            stdin,
+            stdout: if alone { Sink::Nowhere } else { Sink::Stdout },
+            stderr: if alone { Sink::Nowhere } else { Sink::Stderr },
+            kept: report.map(|_| MOST_KEPT),
+        })
+    }
+
+    /// No input, and all output kept for the launcher itself.
+    pub(super) fn kept() -> Self {
+        Self { stdin: Source::Empty, stdout: Sink::Nowhere, stderr: Sink::Nowhere, kept: Some(MOST_KEPT) }
+    }
+
+    /// The caller's input was the program itself.
+    pub(super) fn no_input(&mut self) {
+        self.stdin = Source::Empty;
+    }
+}
+
+/// Starts and supervises. The second answer is how copying out went.
+pub(super) fn start(
     plan: Plan,
     host: &HostFacts,
     extras: Extras,
-    stdin: Source,
-    destination: Option<&report::Destination>,
+    streams: Streams,
 ) -> Result<(Report, Result<(), Error>), Error> {
     let lost = |act| move |source: io::Error| Error::Supervise { act, source };
     let signals = signals::block().map_err(io::Error::from).map_err(lost("block signals"))?;
@@ -118,13 +138,12 @@ fn start(
         (Some(scratch), false) => Some(scratch.try_clone().map_err(lost("keep the scratch folder"))?),
         (Some(_) | None, _) => None,
     };
-    let alone = destination.is_some_and(report::Destination::is_stdout);
     let wants = Wants {
-        stdin,
-        stdout: if alone { Sink::Nowhere } else { Sink::Stdout },
-        stderr: if alone { Sink::Nowhere } else { Sink::Stderr },
-        keep: match destination {
-            Some(_) => Keep::AtMost(plan.limits.output.value.unwrap_or(MOST_KEPT)),
+        stdin: streams.stdin,
+        stdout: streams.stdout,
+        stderr: streams.stderr,
+        keep: match streams.kept {
+            Some(most) => Keep::AtMost(plan.limits.output.value.map_or(most, |limit| limit.min(most))),
             None => Keep::Nothing,
         },
         signals: Some(signals),

@@ -6,13 +6,14 @@ pub mod doctor;
 mod exec;
 pub mod exit;
 mod explain;
+mod job;
 mod launch;
 mod lookup;
 mod report;
 mod run;
 mod settings;
 
-use crate::error::Error;
+use crate::{error::Error, sys::fd};
 use args::{Cli, Command};
 use clap::Parser;
 use policies::report::{Report, Verdict};
@@ -21,6 +22,10 @@ use std::io::{self, Write};
 /// Reads the command line, does what it says, and gives the exit code.
 #[must_use]
 pub fn main() -> u8 {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == crate::jail::RUNTIME_FLAG) {
+        return runtime_process();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(shown) => {
@@ -32,6 +37,9 @@ pub fn main() -> u8 {
     };
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
+        Command::Test(args) => run::test(args),
+        Command::Check(args) => run::check(args),
+        Command::Conform(args) => run::conform(args),
         Command::Exec(args) => exec::exec(args),
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => {
@@ -50,6 +58,12 @@ pub fn main() -> u8 {
             error.exit_code()
         }
     }
+}
+
+/// The jailed process: descriptors 3 and 4 are the job and the frames, put there before the exec.
+fn runtime_process() -> u8 {
+    let code = runtime::worker::run(fd::own(3).into(), fd::own(4).into());
+    u8::try_from(code).unwrap_or(exit::LANGUAGE)
 }
 
 /// One message: what, where, why, and what to do.

@@ -1,10 +1,151 @@
-//! `thirdwall run`
-use super::args::RunArgs;
-use crate::error::Error;
-use policies::ceiling::Ceiling;
-pub(super) fn run(_args: &RunArgs) -> Result<u8, Error> {
-    Ok(1)
+//! `thirdwall run`, `test`, `check`, `conform`: a program of one of the two languages, in the runtime's process, in a
+//! jail.
+
+use super::{
+    args::{RunArgs, TestArgs},
+    exit,
+    job::{self, Program},
+    launch::{self, Extras, Streams},
+    lookup::Sockets,
+    report::Destination,
+    settings,
+};
+use crate::{error::Error, probe};
+use policies::{ceiling::Ceiling, report::Report, wire::Mode};
+use std::{
+    fs, io,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Runs the program and gives the exit code.
+pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
+    let report = one(args, Mode::Run, None)?;
+    super::tell(&report);
+    Ok(exit::code(&report))
 }
-pub(super) fn required(_args: &RunArgs) -> Result<Option<Ceiling>, Error> {
-    Ok(None)
+
+/// Reads the program without running it.
+pub(super) fn check(args: &RunArgs) -> Result<u8, Error> {
+    Ok(exit::code(&one(args, Mode::Check, None)?))
+}
+
+/// Runs it and prints one line of JSON.
+pub(super) fn conform(args: &RunArgs) -> Result<u8, Error> {
+    Ok(exit::code(&one(args, Mode::Conform, None)?))
+}
+
+/// The ceiling that a run gets where the host gives none.
+pub(super) fn required(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
+    let ceiling = settings::host_ceiling(args)?;
+    let mut program = Program::read(&args.file)?;
+    program.explore(ceiling.as_ref())?;
+    Ok(program.required())
+}
+
+/// One program in its jail. `streams` instead of those of the command line.
+fn one(args: &RunArgs, mode: Mode, streams: Option<Streams>) -> Result<Report, Error> {
+    let ceiling = settings::host_ceiling(args)?;
+    let mut program = Program::read(&args.file)?;
+    program.explore(ceiling.as_ref())?;
+    let mut header = job::header(mode, &program, args, ceiling.as_ref())?;
+    let host = probe::fast();
+    let request = settings::of_run(args, program.required())?;
+    let plan = launch::plan(&request, &host, Sockets::Skipped)?;
+    header.env.clone_from(&plan.environment);
+    header.interactive = mode == Mode::Run && job::interactive(&args.common);
+    let destination = args.common.report.as_deref().map(Destination::open).transpose()?;
+    let mut streams = match streams {
+        Some(streams) => streams,
+        None => Streams::of(&args.common, destination.as_ref())?,
+    };
+    if args.file == "-" {
+        streams.no_input();
+    }
+    let extras = Extras { job: Some(program.job(header)?), ..Extras::default() };
+    let (report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;
+    if let Some(destination) = destination {
+        destination.write(&report)?;
+    }
+    Ok(report)
+}
+
+/// Runs the `test` blocks of files, each file in a jail of its own.
+pub(super) fn test(args: &TestArgs) -> Result<u8, Error> {
+    let files = files(&args.paths)?;
+    let many = files.len() > 1;
+    let (mut passed, mut failed) = (0, 0);
+    let mut out = io::stdout().lock();
+    let unwritable = |source| Error::File { act: "write to", path: "standard output".into(), source };
+    for file in &files {
+        let run = args.as_run(file);
+        let report = one(&run, Mode::Test, Some(Streams::kept()))?;
+        if many {
+            writeln!(out, "{file}:").map_err(unwritable)?;
+        }
+        // The last line is the file's own summary; the one of all files stands at the end.
+        let (lines, summary) = match report.output.split_last() {
+            Some((last, lines)) => match counts(last) {
+                Some(counts) => (lines, counts),
+                None => (report.output.as_slice(), (0, 1)),
+            },
+            None => (report.output.as_slice(), (0, 1)),
+        };
+        for line in lines {
+            writeln!(out, "{line}").map_err(unwritable)?;
+        }
+        for error in &report.errors {
+            let _told = writeln!(io::stderr(), "{error}");
+        }
+        super::tell(&report);
+        passed += summary.0;
+        failed += summary.1;
+    }
+    writeln!(out, "{passed} passed, {failed} failed ({} total)", passed + failed).map_err(unwritable)?;
+    Ok(u8::from(failed > 0))
+}
+
+/// `N passed, M failed (K total)`
+fn counts(line: &str) -> Option<(u64, u64)> {
+    let (passed, rest) = line.split_once(" passed, ")?;
+    let (failed, _total) = rest.split_once(" failed (")?;
+    Some((passed.parse().ok()?, failed.parse().ok()?))
+}
+
+/// The files of paths: a folder stands for all `.syn` files below it, in the order of their names.
+fn files(paths: &[String]) -> Result<Vec<String>, Error> {
+    let mut files = Vec::new();
+    for path in paths {
+        if Path::new(path).is_dir() {
+            let before = files.len();
+            below(Path::new(path), &mut files).map_err(|source| Error::File {
+                act: "list",
+                path: path.clone(),
+                source,
+            })?;
+            if files.len() == before {
+                return Err(Error::Usage {
+                    what: format!("no .syn files in '{path}'"),
+                    remedy: "name a file, or a folder that holds some".into(),
+                });
+            }
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+fn below(folder: &Path, files: &mut Vec<String>) -> io::Result<()> {
+    let mut entries: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for entry in entries {
+        let kind = fs::symlink_metadata(&entry)?.file_type();
+        if kind.is_dir() {
+            below(&entry, files)?;
+        } else if entry.extension().is_some_and(|extension| extension == "syn") {
+            files.extend(entry.to_str().map(str::to_owned));
+        }
+    }
+    Ok(())
 }

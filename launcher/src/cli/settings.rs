@@ -167,6 +167,16 @@ fn amount<T: FromStr<Err = policies::error::Malformed>>(
     .transpose()
 }
 
+/// A size.
+pub(super) fn size(flag: &str, text: Option<&str>) -> Result<Option<u64>, Error> {
+    amount::<policies::units::Bytes>(flag, text).map(|size| size.map(|bytes| bytes.0))
+}
+
+/// Refused input of the command line.
+pub(super) fn refused(wrong: policies::error::Malformed) -> Error {
+    Error::Policy(wrong.to_string(), wrong.help())
+}
+
 /// A count without the word `none`.
 pub(super) fn count(flag: &str, text: Option<&str>) -> Result<Option<u64>, Error> {
     text.map(|text| {

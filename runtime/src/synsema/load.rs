@@ -145,7 +145,7 @@ impl Loading<'_> {
     }
 }
 
-fn uses_of(body: &Block, uses: &mut Vec<(Rc<str>, u32)>) {
+pub(super) fn uses_of(body: &Block, uses: &mut Vec<(Rc<str>, u32)>) {
     for stmt in body {
         match &stmt.kind {
             StmtKind::Use(path, _) => uses.push((path.clone(), stmt.at)),

@@ -4,6 +4,7 @@ mod ast;
 mod compile;
 mod lexer;
 mod load;
+mod needs;
 mod numbers;
 mod parser;
 pub mod program;
@@ -11,3 +12,4 @@ mod resolve;
 mod token;
 
 pub use load::{Failure, Loader, NoModules, check, load};
+pub use needs::needs;

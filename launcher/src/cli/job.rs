@@ -1,0 +1,184 @@
+//! A program's text on its way into the jail. It is never parsed here: what must be known of it before its own jail can be
+//! planned (its `require` lines, the modules that it uses) is read in a jail that holds nothing.
+
+use super::{
+    args::{CommonArgs, RunArgs},
+    launch::{self, Extras, Streams},
+    settings,
+};
+use crate::{error::Error, probe};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use policies::{
+    capability::Capability,
+    ceiling::{Ceiling, Grant},
+    policy::Policy,
+    request::{self, Options, Profile, Subject},
+    scope::Base,
+    wire::{self, JobHeader, Language, Mode, Needs},
+};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read, Seek, Write},
+    os::fd::OwnedFd,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A program with the modules that it was found to use.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Its name in diagnostics: the path as given, or `<stdin>`.
+    pub(super) name: String,
+    language: Language,
+    source: Vec<u8>,
+    modules: BTreeMap<String, Vec<u8>>,
+    /// What its `require` lines ask for, where that was read.
+    required: Option<Ceiling>,
+}
+
+impl Program {
+    /// Reads a file, or standard input for `-`.
+    pub(super) fn read(path: &str) -> Result<Self, Error> {
+        let (name, source) = if path == "-" {
+            ("<stdin>", bounded(io::stdin().lock()))
+        } else {
+            (path, File::open(path).and_then(bounded))
+        };
+        let source = source.map_err(|source| Error::File {
+            act: "read the program",
+            path: name.to_owned(),
+            source,
+        })?;
+        let language = if path.ends_with(".scua") { Language::Scua } else { Language::Synsema };
+        Ok(Self { name: name.to_owned(), language, source, modules: BTreeMap::new(), required: None })
+    }
+
+    /// Finds the modules, and what the program requires if `ceiling` leaves that open.
+    ///
+    /// With a ceiling and without the word `use` in its text there is nothing to find, and no jail is started for it.
+    pub(super) fn explore(&mut self, ceiling: Option<&Ceiling>) -> Result<(), Error> {
+        let uses = self.source.windows(4).any(|word| word == b"use ") || self.language == Language::Scua;
+        if ceiling.is_some() && !uses {
+            return Ok(());
+        }
+        // Each round may name modules that only the last round's modules use.
+        for _round in 0..wire::MAX_MODULES {
+            let Some(needs) = self.needs()? else { return Ok(()) };
+            self.required = Some(required(&needs));
+            let missing: Vec<String> =
+                needs.modules.into_iter().filter(|name| !self.modules.contains_key(name)).collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            for name in missing {
+                // One that isn't there is the program's error, told with its place when the program is loaded.
+                let Some(text) = self.module(&name) else { return Ok(()) };
+                self.modules.insert(name, text);
+            }
+        }
+        Ok(())
+    }
+
+    /// A module's text: a file beside the program or below, never reached through a link that leads out.
+    fn module(&self, name: &str) -> Option<Vec<u8>> {
+        let top = Path::new(&self.name).parent().map(Path::to_path_buf).unwrap_or_default();
+        let top = if top.as_os_str().is_empty() { Path::new(".").to_path_buf() } else { top };
+        let real = Path::new(name).canonicalize().ok()?;
+        if !real.starts_with(top.canonicalize().ok()?) {
+            return None;
+        }
+        File::open(real).and_then(bounded).ok()
+    }
+
+    /// What the program's own `require` lines grant, with what `run` grants of itself.
+    pub(super) fn required(&self) -> Option<Ceiling> {
+        self.required.clone()
+    }
+
+    /// One look at the text, in a jail that holds nothing. `None` if it doesn't parse: its own run will say so.
+    fn needs(&self) -> Result<Option<Needs>, Error> {
+        let mut header = JobHeader::run(&self.name, Some("stdout".into()));
+        header.mode = Mode::Needs;
+        let base = Base { workdir: "/".into(), home: None };
+        let mut options = Options::new(Subject::Runtime { profile: Profile::Pure }, base);
+        options.ceiling = Some(Ceiling::parse("stdout").map_err(settings::refused)?);
+        let request = request::resolve(&Policy::runtime(), options)
+            .map_err(|refusal| Error::Policy(refusal.to_string(), refusal.help()))?;
+        let host = probe::fast();
+        let plan = launch::plan(&request, &host, super::lookup::Sockets::Skipped)?;
+        let extras = Extras { job: Some(self.job(header)?), ..Extras::default() };
+        let (report, _copied) = launch::start(plan, &host, extras, Streams::kept())?;
+        if !report.ok {
+            return Ok(None);
+        }
+        Ok(report.output.first().and_then(|text| serde_json::from_str(text).ok()))
+    }
+
+    /// The job, in memory: the runtime reads it from descriptor 3.
+    pub(super) fn job(&self, mut header: JobHeader) -> Result<OwnedFd, Error> {
+        header.language = self.language;
+        header.modules = self.modules.keys().cloned().collect();
+        let modules: Vec<Vec<u8>> = self.modules.values().cloned().collect();
+        let bytes = wire::encode_job(&header, &self.source, &modules).map_err(|broken| Error::Usage {
+            what: broken.to_string(),
+            remedy: "give a smaller program".into(),
+        })?;
+        let failed = |source| Error::Supervise { act: "hand the program over", source };
+        let file = memfd_create(c"job", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from).map_err(failed)?;
+        let mut file = File::from(file);
+        file.write_all(&bytes).and_then(|()| file.rewind()).map_err(failed)?;
+        Ok(file.into())
+    }
+}
+
+/// The header of a run, with what the command line says.
+pub(super) fn header(
+    mode: Mode,
+    program: &Program,
+    args: &RunArgs,
+    ceiling: Option<&Ceiling>,
+) -> Result<JobHeader, Error> {
+    let mut header = JobHeader::run(&program.name, ceiling.map(ToString::to_string));
+    header.mode = mode;
+    header.profile = match args.profile {
+        super::args::Profile::Native => wire::Profile::Native,
+        super::args::Profile::Pure => wire::Profile::Pure,
+    };
+    header.fuel = settings::count("--fuel", args.fuel.as_deref())?;
+    header.heap = settings::size("--memory-heap", args.memory_heap.as_deref())?;
+    header.args.clone_from(&args.args);
+    header.deterministic = args.deterministic;
+    header.explain = args.explain;
+    header.verbose = args.verbose;
+    header.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    Ok(header)
+}
+
+/// Whether a person is there: both ends of the conversation are terminals.
+pub(super) fn interactive(common: &CommonArgs) -> bool {
+    use io::IsTerminal;
+    common.stdin.is_none() && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(wire::MAX_SOURCE as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > wire::MAX_SOURCE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a source has at most 64 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// `require` lines as a ceiling. A line that is none grants nothing; the program's own run will say what is wrong with it.
+fn required(needs: &Needs) -> Ceiling {
+    let automatic = ["stdout", "time", "llm"].map(|name| (name.to_owned(), None));
+    Ceiling::of(
+        needs
+            .requires
+            .iter()
+            .cloned()
+            .chain(automatic)
+            .filter_map(|(name, scope)| Grant::new(Capability::from_name(&name)?, scope.as_deref()).ok()),
+    )
+}
