@@ -8,8 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most entries of the filter: a loop around a refused call would fill any log.
 const FILTER_ENTRIES: usize = 100;
-/// Most entries of a run.
+/// Most entries of a run, and most bytes of text in them: some come from a peer that may be hostile.
 const ENTRIES: usize = 10_000;
+const TEXT: usize = 4 << 20;
 
 /// The entries so far.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub(super) struct Audit {
     context: &'static str,
     entries: Vec<Entry>,
     of_filter: usize,
+    text: usize,
     dropped: u64,
     next: u64,
 }
@@ -24,7 +26,7 @@ pub(super) struct Audit {
 impl Audit {
     /// An empty one; `context` is what the payload is called in entries that the supervisor makes.
     pub(super) fn new(context: &'static str) -> Self {
-        Self { context, entries: Vec::new(), of_filter: 0, dropped: 0, next: 1 }
+        Self { context, entries: Vec::new(), of_filter: 0, text: 0, dropped: 0, next: 1 }
     }
 
     /// Notes a refused system call, with the capability that stands nearest to it.
@@ -57,13 +59,17 @@ impl Audit {
             | Layer::Broker
             | Layer::Limits => self.entries.len() >= ENTRIES,
         };
-        if over {
+        let text = [&entry.context, &entry.capability, &entry.source, &entry.reason, &entry.target];
+        let text =
+            text.iter().map(|one| one.len()).sum::<usize>() + entry.file.as_ref().map_or(0, String::len);
+        if over || self.text.saturating_add(text) > TEXT {
             self.dropped += 1;
             return;
         }
         if entry.layer == Layer::Filter {
             self.of_filter += 1;
         }
+        self.text += text;
         entry.seq = self.next;
         self.next += 1;
         self.entries.push(entry);

@@ -58,18 +58,25 @@ impl Lines {
         }
     }
 
-    /// Takes one whole line, which may have line breaks in it (a print of a language).
-    pub(super) fn push_whole(&mut self, text: &[u8]) {
+    /// Takes a part of a line, line breaks and all (a long print of a language).
+    pub(super) fn push_part(&mut self, text: &[u8]) {
         let kept = text.get(..self.left).unwrap_or(text);
         if kept.len() < text.len() {
             self.cut = Cut::Short;
-            if kept.is_empty() {
-                return;
-            }
         }
-        // The line break counts too, or endless empty lines would be kept.
-        self.left = self.left.saturating_sub(kept.len() + 1);
+        self.left = self.left.saturating_sub(kept.len());
         self.partial.extend_from_slice(kept);
+    }
+
+    /// Takes the rest of a line.
+    pub(super) fn push_whole(&mut self, text: &[u8]) {
+        if self.left == 0 && self.partial.is_empty() {
+            self.cut = Cut::Short;
+            return;
+        }
+        self.push_part(text);
+        // The line break counts too, or endless empty lines would be kept.
+        self.left = self.left.saturating_sub(1);
         self.end_line();
     }
 
@@ -127,9 +134,18 @@ mod tests {
     }
 
     #[test]
+    fn a_print_is_one_line_whatever_is_in_it() {
+        let mut lines = Lines::new(100);
+        lines.push_part(b"a\nb");
+        lines.push_whole(b"c");
+        lines.push_whole(b"");
+        assert_eq!(lines.finish().0, ["a\nbc", ""]);
+    }
+
+    #[test]
     fn empty_prints_are_bounded() {
         let mut lines = Lines::new(3);
         (0..100).for_each(|_| lines.push_whole(b""));
-        assert!(lines.finish().0.len() <= 100);
+        assert_eq!((lines.finish().0.len()), 3);
     }
 }

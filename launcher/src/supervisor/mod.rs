@@ -11,6 +11,7 @@
 
 mod account;
 mod audit;
+mod frames;
 mod limits;
 mod lines;
 mod notify;

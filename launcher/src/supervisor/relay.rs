@@ -197,6 +197,11 @@ impl Outlet {
         }
     }
 
+    /// Whether nothing waits for the caller.
+    pub(super) fn is_idle(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// Whether everything was taken and delivered.
     pub(super) fn is_done(&self) -> bool {
         self.from.is_none() && self.buffer.is_empty()
@@ -225,7 +230,7 @@ impl Outlet {
         }
     }
 
-    /// Queues bytes that didn't come from the jail's stream itself; only while [`Self::is_idle`].
+    /// Queues bytes that didn't come from the jail's stream itself.
     pub(super) fn queue(&mut self, bytes: &[u8]) {
         if self.buffer.is_empty() {
             self.buffer.clear();

@@ -10,12 +10,15 @@ use nix::{
     unistd::{Pid, pipe2},
 };
 use policies::{
+    audit::Entry,
+    layer::Layer,
     plan::{
         FilterName, HostPath, Identity, JailPath, LandlockPlan, Limit, Limits, Means, Network, Outside,
         Payload, Plan, Stream,
     },
     report::{LimitName, Report, Verdict},
     units::{Bytes, Millis},
+    wire::{self, EndFrame, ErrorFrame, Frame},
 };
 use std::{
     fs::File,
@@ -87,6 +90,7 @@ struct Fake {
 #[expect(clippy::zombie_processes, reason = "the supervisor collects it, as it does a jail's init")]
 /// Runs `script` in a shell beneath another one, which tells of its end.
 fn fake(script: &str) -> Fake {
+    let (frames_read, frames_write) = pipe().unwrap();
     let (in_read, in_write) = pipe().unwrap();
     let (out_read, out_write) = pipe().unwrap();
     let (err_read, err_write) = pipe().unwrap();
@@ -96,10 +100,11 @@ fn fake(script: &str) -> Fake {
     let end = |file: &OwnedFd| format!("/proc/{here}/fd/{}", file.as_raw_fd());
     let init = format!(
         "exec 8<&0; setsid sh -c 'echo $$ >&9; read go <&8; exec 8<&- 9>&-; eval \"$1\"' sh \"$1\" \
-         9>&1 <{} >{} 2>{} & wait $!; echo $?",
+         9>&1 <{} >{} 2>{} 7>{} & wait $!; echo $?",
         end(&in_read),
         end(&out_write),
-        end(&err_write)
+        end(&err_write),
+        end(&frames_write)
     );
     let mut child = Command::new("sh")
         .args(["-c", &init, "sh", script])
@@ -122,7 +127,7 @@ fn fake(script: &str) -> Fake {
             stdout: Some(out_read),
             stderr: Some(err_read),
             terminal: None,
-            frames: None,
+            frames: Some(frames_read),
         },
     };
     // It waits for this, so that its descriptor could be opened.
@@ -144,7 +149,10 @@ fn fake(script: &str) -> Fake {
 }
 
 fn run(script: &str, plan: &Plan, wants: Wants) -> Report {
-    let fake = fake(script);
+    let mut fake = fake(script);
+    if plan.payload != Payload::Runtime {
+        fake.running.streams.frames = None;
+    }
     let report = supervise(fake.running, plan, None, wants);
     fake.rest.join().unwrap();
     report
@@ -293,7 +301,8 @@ fn a_slow_reader_stops_neither_the_clock_nor_the_other_stream() {
 
 #[test]
 fn a_killed_init_is_a_failed_jail() {
-    let fake = fake("sleep 30");
+    let mut fake = fake("sleep 30");
+    fake.running.streams.frames = None;
     let init = fake.running.init;
     let killer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
@@ -338,4 +347,111 @@ fn an_idle_run_costs_nothing() {
     run("sleep 2", &with, wants());
     let (used, passed) = (thread_time() - before.0, before.1.elapsed());
     assert!(used < passed / 100, "{used:?} of {passed:?}");
+}
+
+fn encoded(frames: &[Frame]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frames.iter().for_each(|frame| wire::encode(frame, &mut bytes));
+    bytes
+}
+
+fn ended(exit: i32, trap: Option<&str>) -> Frame {
+    Frame::End(EndFrame { exit, fuel: 77, heap_peak: 0, trap: trap.map(str::to_owned), llm_tokens: 5 })
+}
+
+/// Runs a "runtime" that sends these bytes and then does what `then` says.
+fn speak(bytes: &[u8], then: &str, limit: Option<u64>) -> (Report, String) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    let mut with = limited(|limits| limits.output.value = limit.map(Bytes));
+    with.payload = Payload::Runtime;
+    let (read, write) = pipe().unwrap();
+    let script = format!("cat {} >&7; {then}", file.path().display());
+    let report = run(&script, &with, Wants { stdout: Sink::File(write), ..wants() });
+    let mut delivered = String::new();
+    File::from(read).read_to_string(&mut delivered).unwrap();
+    (report, delivered)
+}
+
+fn entry(layer: Layer) -> Frame {
+    let mut audit = super::audit::Audit::new("program");
+    audit.refused_output();
+    Frame::Audit(Entry { layer, ..audit.finish().0.remove(0) })
+}
+
+fn failure() -> Frame {
+    Frame::Error(ErrorFrame {
+        text: "Runtime error: a.syn:1:1: no".into(),
+        message: "no".into(),
+        category: "Runtime error".into(),
+        file: None,
+        line: None,
+        column: None,
+        source: None,
+        denied: false,
+        stack: Vec::new(),
+    })
+}
+
+#[test]
+fn prints_are_one_line_each_and_the_end_is_told() {
+    let frames = [
+        Frame::Print("one".into()),
+        Frame::PrintPart("two\n".into()),
+        Frame::Print("three".into()),
+        Frame::Log("aside".into()),
+        failure(),
+        entry(Layer::Gate),
+        ended(1, None),
+    ];
+    let (report, delivered) = speak(&encoded(&frames), "exit 1", None);
+    assert_eq!(
+        (report.status, report.exit, delivered.as_str()),
+        (Verdict::Nonzero, Some(1), "one\ntwo\nthree\n")
+    );
+    assert_eq!(report.output, ["one", "two\nthree"]);
+    assert_eq!(report.errors, ["Runtime error: a.syn:1:1: no"]);
+    assert_eq!((report.audit.len(), report.audit[0].seq), (1, 1));
+    assert_eq!((report.usage.fuel, report.llm_tokens), (Some(77), 5));
+}
+
+#[test]
+fn prints_are_cut_at_exactly_the_limit() {
+    let frames = encoded(&[Frame::Print("12345".into()), Frame::Print("6789".into()), ended(0, None)]);
+    let (passes, _) = speak(&frames, "exit 0", Some(11));
+    assert_eq!(passes.status, Verdict::Ok);
+    let (cut, delivered) = speak(&frames, "exit 0", Some(8));
+    assert_eq!(
+        (cut.status, delivered.as_str(), cut.usage.output),
+        (Verdict::Output, "12345\n67", Some(Bytes(8)))
+    );
+    assert_eq!(cut.output, ["12345", "67"]);
+}
+
+#[test]
+fn limits_of_the_machine_are_verdicts() {
+    let (fuel, _) = speak(&encoded(&[ended(1, Some("fuel"))]), "exit 1", None);
+    assert_eq!(fuel.status, Verdict::Fuel);
+    let (memory, _) = speak(&encoded(&[ended(1, Some("memory"))]), "exit 1", None);
+    assert_eq!(memory.status, Verdict::Memory);
+}
+
+#[test]
+fn a_runtime_that_breaks_the_protocol_is_killed() {
+    for bytes in [
+        vec![9; 64],
+        encoded(&[ended(0, None), Frame::Print("more".into())]),
+        encoded(&[entry(Layer::Filter)]),
+    ] {
+        let (report, _) = speak(&bytes, "sleep 30", None);
+        assert_eq!((report.status, report.errors.len()), (Verdict::JailFailed, 1), "{report:?}");
+    }
+}
+
+#[test]
+fn a_runtime_that_goes_without_a_word_is_no_success() {
+    let (silent, _) = speak(b"", "exit 0", None);
+    assert_eq!(silent.status, Verdict::JailFailed);
+    let (killed, _) = speak(b"", "kill -SEGV $$", None);
+    assert_eq!((killed.status, killed.signal), (Verdict::Signal, Some(11)));
 }

@@ -9,10 +9,12 @@
 use super::{
     account,
     audit::Audit,
+    frames::{Frames, Heard, To, Trap},
     limits::Watcher,
     lines::{Cut, Lines, Replaced},
     notify::{Callers, Refuser},
     reap::{self, Cause, Ending, Evidence, FuelLeft},
+    relay::Written,
     relay::{Allowance, AtEnd, Filled, Inlet, Outlet},
     signals::{Asked, SignalSource},
     terminal::{self, CallerTerminal},
@@ -36,6 +38,9 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
+
+/// Bytes of the language's error texts that the report keeps.
+const MOST_TOLD: usize = 1 << 20;
 
 /// Watches the run until nothing of it is left, and tells how it went.
 #[must_use]
@@ -70,6 +75,8 @@ enum Event {
     ErrWritable,
     /// There are errors.
     ErrReadable,
+    /// The runtime has sent frames.
+    Frames,
     /// The jail takes input.
     InWritable,
     /// There is input.
@@ -132,6 +139,9 @@ struct Watch<'p> {
     caller: Option<CallerTerminal>,
     signals: Option<SignalSource>,
     kept: Option<Kept>,
+    frames: Option<Frames>,
+    /// Errors that the language's program made.
+    told: Lines,
     allowance: Allowance,
     audit: Audit,
     refused_output: bool,
@@ -191,6 +201,8 @@ impl<'p> Watch<'p> {
             caller,
             signals: wants.signals,
             kept,
+            frames: streams.frames.map(Frames::new),
+            told: Lines::new(MOST_TOLD),
             allowance: Allowance::new(plan.limits.output.value.map(|limit| limit.0)),
             audit: Audit::new(context),
             refused_output: false,
@@ -205,7 +217,8 @@ impl<'p> Watch<'p> {
     }
 
     fn is_over(&self) -> bool {
-        self.collected && self.out.is_done() && self.err.is_done()
+        let frames = self.frames.as_ref().is_some_and(|frames| frames.readable().is_some());
+        self.collected && self.out.is_done() && self.err.is_done() && !frames
     }
 
     /// Waits once, and handles what is there.
@@ -248,11 +261,17 @@ impl<'p> Watch<'p> {
             let filled = self.err.fill(&mut self.allowance, keep_in(kept));
             self.filled(filled);
         }
-        if ready.has(Event::OutReadable) || ready.has(Event::OutWritable) {
-            self.out.flush();
+        if ready.has(Event::Frames) {
+            self.frames();
         }
-        if ready.has(Event::ErrReadable) || ready.has(Event::ErrWritable) {
-            self.err.flush();
+        let frames = ready.has(Event::Frames);
+        if frames || ready.has(Event::OutReadable) || ready.has(Event::OutWritable) {
+            let written = self.out.flush();
+            self.flushed(written);
+        }
+        if frames || ready.has(Event::ErrReadable) || ready.has(Event::ErrWritable) {
+            let written = self.err.flush();
+            self.flushed(written);
         }
         if ready.has(Event::InReadable) {
             self.input.fill();
@@ -269,6 +288,47 @@ impl<'p> Watch<'p> {
             if later(Event::ErrReadable) && later(Event::ErrWritable) && self.err.readable().is_some() {
                 self.err.close_from();
             }
+            // They were waited for only if nothing waited for the caller then.
+            if later(Event::Frames)
+                && later(Event::OutWritable)
+                && later(Event::ErrWritable)
+                && self.idle()
+                && let Some(frames) = &mut self.frames
+            {
+                frames.close();
+            }
+        }
+    }
+
+    /// Whether nothing waits for the caller: only then frames are taken.
+    fn idle(&self) -> bool {
+        self.out.is_idle() && self.err.is_idle()
+    }
+
+    /// The runtime has sent frames.
+    fn frames(&mut self) {
+        let Some(frames) = &mut self.frames else { return };
+        let heard = frames.take(&mut To {
+            out: &mut self.out,
+            err: &mut self.err,
+            prints: self.kept.as_mut().map(|kept| &mut kept.out),
+            errors: &mut self.told,
+            allowance: &mut self.allowance,
+            audit: &mut self.audit,
+        });
+        match heard {
+            Heard::Frames => {}
+            Heard::Over => self.filled(Filled::Over),
+            Heard::Broken(how) => self.end(Cause::Broken(how)),
+        }
+    }
+
+    /// What a write to the caller came to.
+    fn flushed(&mut self, written: Written) {
+        if written == Written::Gone && self.frames.is_some() && self.ending.is_none() {
+            // A foreign command sees its own pipe closed. The runtime's prints are frames, so this stands for SIGPIPE.
+            self.stop.get_or_insert(Signal::SIGPIPE);
+            self.kill();
         }
     }
 
@@ -294,6 +354,8 @@ impl<'p> Watch<'p> {
         on.add(Event::OutReadable, self.out.readable(), PollFlags::POLLIN);
         on.add(Event::ErrWritable, self.err.writable(), PollFlags::POLLOUT);
         on.add(Event::ErrReadable, self.err.readable(), PollFlags::POLLIN);
+        let frames = self.frames.as_ref().filter(|_| self.idle());
+        on.add(Event::Frames, frames.and_then(Frames::readable), PollFlags::POLLIN);
         on.add(Event::InWritable, self.input.writable(), PollFlags::POLLOUT);
         on.add(Event::InReadable, self.input.readable(), PollFlags::POLLIN);
         let mut ready = Ready::default();
@@ -315,7 +377,8 @@ impl<'p> Watch<'p> {
     fn timeout(&self, now: Instant, refusals_at: Option<Instant>) -> Option<Duration> {
         if self.collected {
             // Without a writer left, what there is to read is there now.
-            let reads = self.out.readable().is_some() || self.err.readable().is_some();
+            let frames = self.frames.as_ref().filter(|_| self.idle()).and_then(Frames::readable);
+            let reads = self.out.readable().is_some() || self.err.readable().is_some() || frames.is_some();
             return reads.then_some(Duration::ZERO);
         }
         if self.ending.is_some() || self.killed {
@@ -397,6 +460,9 @@ impl<'p> Watch<'p> {
             // Only the delivery of output is left, and the caller doesn't want to wait for it.
             self.out.abandon();
             self.err.abandon();
+            if let Some(frames) = &mut self.frames {
+                frames.close();
+            }
             return;
         }
         if self.kill_at.is_some() {
@@ -441,6 +507,9 @@ impl<'p> Watch<'p> {
             self.end(Cause::Output);
             self.out.close_from();
             self.err.close_from();
+            if let Some(frames) = &mut self.frames {
+                frames.close();
+            }
         }
     }
 
@@ -463,15 +532,28 @@ impl<'p> Watch<'p> {
     fn report(mut self) -> Report {
         drop(self.caller.take());
         let limits = &self.plan.limits;
+        let trap = self.frames.as_ref().map_or(Trap::None, Frames::trap);
+        match (&self.frames, self.ending) {
+            (Some(_), _) if trap == Trap::Memory => _ = self.cause.get_or_insert(Cause::Memory),
+            (Some(frames), Some(Ending::Told(record)))
+                if !frames.has_ended() && libc::WIFEXITED(record.status) =>
+            {
+                let how = "the runtime ended without its last frame".to_owned();
+                self.cause.get_or_insert(Cause::Broken(how));
+            }
+            _ => {}
+        }
+        let (fuel, llm_tokens) = self.frames.as_ref().map_or((None, 0), Frames::counts);
         let (seen, group) = self.watcher.finish();
         let judged = reap::judge(&Evidence {
             ending: self.ending.unwrap_or(Ending::Untold),
             cause: self.cause.as_ref(),
             stop: self.stop,
-            fuel: FuelLeft::Enough,
+            fuel: FuelLeft::from(trap),
             met: seen.met,
         });
-        let usage = account::usage(&seen, group.as_ref(), self.wall, self.allowance.used());
+        let mut usage = account::usage(&seen, group.as_ref(), self.wall, self.allowance.used());
+        usage.fuel = fuel;
         drop(group);
         let mut errors = Vec::new();
         match &self.cause {
@@ -486,6 +568,7 @@ impl<'p> Watch<'p> {
             }
             None => {}
         }
+        errors.extend(self.told.finish().0);
         let mut output = Vec::new();
         let mut output_replaced = false;
         if let Some(kept) = self.kept {
@@ -510,7 +593,7 @@ impl<'p> Watch<'p> {
             audit,
             audit_dropped,
             timed_out: matches!(judged.verdict, Verdict::WallTime | Verdict::CpuTime),
-            llm_tokens: 0,
+            llm_tokens,
             usage,
             layers: self.plan.layers.clone(),
             limits: account::limits(limits, &judged, &seen),
