@@ -48,7 +48,7 @@ fn lent() -> Option<(HostFacts, Means)> {
 
 /// Runs `script` in the group: each entry file is one of its standard streams.
 fn run_in(group: &Cgroup, script: &str) -> std::process::ExitStatus {
-    let mut files = group.entry_files().unwrap().into_iter().map(|entry| Stdio::from(entry));
+    let mut files = group.entry_files().unwrap().into_iter().map(Stdio::from);
     let mut next = || files.next().unwrap_or_else(Stdio::null);
     Command::new("sh")
         .args(["-c", &format!("for f in 0 1 2; do echo 0 >&$f; done; {script}")])
