@@ -68,6 +68,14 @@ pub enum Malformed {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A list of capabilities that nobody wrote by hand.
+    #[error("the list of capabilities has {length} bytes, more than {most}")]
+    CeilingTooLong {
+        /// Of the text.
+        length: usize,
+        /// The bound.
+        most: usize,
+    },
     /// An empty list of capabilities.
     #[error("the list of capabilities is empty")]
     EmptyCeiling,
@@ -187,6 +195,7 @@ impl Malformed {
             Self::Size { .. }
             | Self::Time { .. }
             | Self::Count { .. }
+            | Self::CeilingTooLong { .. }
             | Self::EmptyCeiling
             | Self::Word { .. }
             | Self::Path { .. }
@@ -205,6 +214,7 @@ impl Malformed {
             Self::Size { .. } => "write a whole number with K, M or G (powers of 1024), like 64M".to_owned(),
             Self::Time { .. } => "write a number with ms, s, m or h, like 10s or 500ms".to_owned(),
             Self::Count { .. } => "write a whole number, like 64".to_owned(),
+            Self::CeilingTooLong { .. } => "grant folders with '/*' instead of files one by one".to_owned(),
             Self::EmptyCeiling => "write 'none' for a program that may do nothing".to_owned(),
             Self::EmptyItem { .. } => {
                 "write items as name or name=scope, with one comma between them".to_owned()

@@ -172,6 +172,24 @@ pub enum Kind {
     Other,
 }
 
+/// Whom a file's permission bits let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenTo {
+    /// Everybody may read it, and execute it if its owner may.
+    Everybody,
+    /// Somebody may not.
+    Some,
+}
+
+impl OpenTo {
+    /// From permission bits.
+    #[must_use]
+    pub const fn of_mode(mode: u32) -> Self {
+        let executable = mode & 0o111 != 0;
+        if mode & 0o004 != 0 && (!executable || mode & 0o001 != 0) { Self::Everybody } else { Self::Some }
+    }
+}
+
 /// One path that exists on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -181,6 +199,8 @@ pub struct Found {
     pub real: HostPath,
     /// What stands at `real`.
     pub kind: Kind,
+    /// Whom its permission bits let read it (and execute it, if it is executable).
+    pub open_to: OpenTo,
     /// If the last part of `at` is a link: its text.
     pub link: Option<String>,
     /// The first path socket found in it, if it is a folder and was searched.

@@ -8,14 +8,14 @@ use crate::{
 };
 use policies::{
     plan::HostPath,
-    request::{Found, Kind, PathFacts, PathQuery, ProgramFacts, Request, Subject},
+    request::{Found, Kind, OpenTo, PathFacts, PathQuery, ProgramFacts, Request, Subject},
     scope::glob,
 };
 use std::{
     collections::VecDeque,
     ffi::OsStr,
     fs, io,
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -78,11 +78,14 @@ fn program(command: elf::Command, rest: &[String]) -> Result<ProgramFacts, Error
 }
 
 fn as_found(file: HostFile) -> Result<Found, Error> {
+    let failed = |source| Error::File { act: "look at", path: file.real.display().to_string(), source };
+    let mode = fs::metadata(&file.real).map_err(failed)?.mode();
     let link = fs::read_link(&file.asked).ok().map(|link| text(&link)).transpose()?;
     Ok(Found {
         at: host_path(&file.asked)?,
         real: host_path(&file.real)?,
         kind: Kind::File,
+        open_to: OpenTo::of_mode(mode),
         link,
         socket: None,
     })
@@ -104,12 +107,20 @@ fn one(path: &str, sockets: Sockets) -> Result<Option<Found>, Error> {
         Err(error) if absent(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    let kind = kind_of(fs::metadata(&real).map_err(failed)?.file_type());
+    let metadata = fs::metadata(&real).map_err(failed)?;
+    let kind = kind_of(metadata.file_type());
     let socket = match (sockets, kind) {
         (Sockets::Searched, Kind::Folder) => first_socket(&real)?,
         (Sockets::Searched | Sockets::Skipped, _) => None,
     };
-    Ok(Some(Found { at: HostPath(path.to_owned()), real: host_path(&real)?, kind, link, socket }))
+    Ok(Some(Found {
+        at: HostPath(path.to_owned()),
+        real: host_path(&real)?,
+        kind,
+        open_to: OpenTo::of_mode(metadata.mode()),
+        link,
+        socket,
+    }))
 }
 
 fn absent(error: &io::Error) -> bool {

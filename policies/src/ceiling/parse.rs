@@ -9,8 +9,14 @@ use crate::{
     scope::Scope,
 };
 
+/// A list may come from an untrusted program that asks for a child of its own: what it costs to read is bounded.
+const MOST_BYTES: usize = 64 * 1024;
+
 /// The whole list.
 pub(super) fn ceiling(text: &str) -> Result<Ceiling, Malformed> {
+    if text.len() > MOST_BYTES {
+        return Err(Malformed::CeilingTooLong { length: text.len(), most: MOST_BYTES });
+    }
     if text.trim().is_empty() {
         return Err(Malformed::EmptyCeiling);
     }

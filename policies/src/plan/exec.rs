@@ -1,7 +1,7 @@
 //! Who may be executed: the first program and its loader always, others as `exec` grants them.
 
 use super::{
-    Access, Execute, HostPath, IdMap, JailPath, Node, Payload, Right,
+    Access, Execute, HostPath, JailPath, Node, Payload, Right,
     decide::WORKDIR,
     files::{Granting, Outcome, refuse_too_many},
     layout::{Bind, Layout, beneath},
@@ -39,16 +39,17 @@ impl Granting<'_> {
             }
         }
         if let Some(loader) = &facts.loader {
-            self.executable(layout, loader, IdMap::AsIs)?;
+            self.executable(layout, loader)?;
         }
-        self.executable(layout, &facts.program, self.idmap)
+        self.executable(layout, &facts.program)
     }
 
-    fn executable(&mut self, layout: &mut Layout, found: &Found, idmap: IdMap) -> Result<String, Refusal> {
+    fn executable(&mut self, layout: &mut Layout, found: &Found) -> Result<String, Refusal> {
         let at = match layout.seen(&found.real) {
             Some(at) => at,
             None => {
                 let source = found.real.clone();
+                let idmap = self.idmap_of(found);
                 layout.bind(
                     &found.at.0,
                     Bind { source, access: Access::ReadOnly, execute: Execute::Allowed, idmap },
@@ -108,7 +109,7 @@ impl Granting<'_> {
             if let Some(found) = self.one(&PathQuery::Path(HostPath(loader.to_owned()))).cloned()
                 && layout.seen(&found.real).is_some()
             {
-                self.executable(layout, &found, IdMap::AsIs)?;
+                self.executable(layout, &found)?;
             }
         }
         Ok(outcome)
@@ -130,7 +131,7 @@ impl Granting<'_> {
             if layout.seen(&found.real).is_none() {
                 self.provide_tree(layout, found)?;
             }
-            self.executable(layout, found, IdMap::AsIs)?;
+            self.executable(layout, found)?;
         }
         Ok(found.len())
     }

@@ -4,15 +4,14 @@
 
 use super::{
     Access, Execute, Fit, HostPath, IdMap, Node, Right,
-    layout::{Bind, Layout, READ_TREE, beneath},
+    layout::{Bind, Layout, beneath},
     wanted::{Reach, Wanted},
 };
 use crate::{
     capability::Capability,
     ceiling::Grant,
-    error::{Needed, Refusal},
-    policy::{Presence, Provided},
-    request::{Found, Kind, PathFacts, PathQuery, Subject},
+    error::Refusal,
+    request::{Found, Kind, OpenTo, PathFacts, PathQuery, Subject},
     scope::glob,
 };
 
@@ -91,47 +90,6 @@ pub(super) struct Granting<'a> {
 }
 
 impl Granting<'_> {
-    /// One provided tree: read only, its libraries executable.
-    pub(super) fn provide(&mut self, layout: &mut Layout, provided: &[Provided]) -> Result<(), Refusal> {
-        let mut links = Vec::new();
-        for Provided { path, presence } in provided {
-            refuse_kernel_trees(&path.0)?;
-            match (self.one(&PathQuery::Path(path.clone())), presence) {
-                (None, Presence::Optional) => {}
-                (None, Presence::Required) => {
-                    return Err(Refusal::MissingPath { path: path.0.clone(), needed_by: Needed::Policy });
-                }
-                // Links wait until the trees are there that they may lead into.
-                (Some(found), _) => match &found.link {
-                    Some(text) => links.push((found.clone(), text.clone())),
-                    None => self.provide_tree(layout, &found.clone())?,
-                },
-            }
-        }
-        for (found, text) in links {
-            if layout.seen(&found.real).is_some() {
-                layout.put(&found.at.0, Node::Link(text));
-            } else {
-                self.provide_tree(layout, &found)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Binds a tree or file that the program is made of.
-    pub(super) fn provide_tree(&mut self, layout: &mut Layout, found: &Found) -> Result<(), Refusal> {
-        self.check(found)?;
-        let bind = Bind {
-            source: found.real.clone(),
-            access: Access::ReadOnly,
-            execute: Execute::Allowed,
-            idmap: IdMap::AsIs,
-        };
-        let at = layout.bind(&found.at.0, bind)?;
-        layout.allow(&at, read_rights(found.kind));
-        Ok(())
-    }
-
     /// Refuses a grant that begins inside a folder granted for writing and leads out of it: what an earlier program put
     /// there as a link must not decide what a later one reaches.
     pub(super) fn refuse_ways_out(&self, grants: &[&Grant]) -> Result<(), Refusal> {
@@ -298,41 +256,25 @@ impl Granting<'_> {
         if access == Access::ReadWrite && found.kind == Kind::Folder {
             self.note_no_disk_limit(&found.at);
         }
-        let bind = Bind { source: found.real.clone(), access, execute: Execute::Refused, idmap: self.idmap };
+        // What everybody may read needs no other owner, and not every file system can give one.
+        let idmap = if access == Access::ReadOnly && found.kind == Kind::File {
+            self.idmap_of(found)
+        } else {
+            self.idmap
+        };
+        let bind = Bind { source: found.real.clone(), access, execute: Execute::Refused, idmap };
         layout.bind(&found.at.0, bind)
     }
 
-    /// The host folder that was given as working folder.
-    pub(super) fn workdir(
-        &mut self,
-        layout: &mut Layout,
-        path: &HostPath,
-        access: Access,
-    ) -> Result<(), Refusal> {
-        refuse_kernel_trees(&path.0)?;
-        let found = self.one(&PathQuery::Path(path.clone())).cloned();
-        let found =
-            found.ok_or_else(|| Refusal::MissingPath { path: path.0.clone(), needed_by: Needed::Workdir })?;
-        if found.kind != Kind::Folder {
-            return Err(Refusal::PathRefused { path: path.0.clone(), why: "it is no folder" });
+    /// Ids for one file that is read: its owner's only where the jail's user could not read it otherwise.
+    pub(super) fn idmap_of(&self, file: &Found) -> IdMap {
+        match file.open_to {
+            OpenTo::Everybody => IdMap::AsIs,
+            OpenTo::Some => self.idmap,
         }
-        self.check(&found)?;
-        if access == Access::ReadWrite {
-            self.note_no_disk_limit(path);
-        }
-        let bind = Bind { source: found.real, access, execute: Execute::Refused, idmap: self.idmap };
-        let at = layout.bind(super::decide::WORKDIR, bind)?;
-        layout.allow(
-            &at,
-            match access {
-                Access::ReadOnly => Reach::Read.tree(),
-                Access::ReadWrite => Reach::Both.tree(),
-            },
-        );
-        Ok(())
     }
 
-    fn note_no_disk_limit(&mut self, path: &HostPath) {
+    pub(super) fn note_no_disk_limit(&mut self, path: &HostPath) {
         self.notes.push(format!(
             "{path} is the host's, read and write: the disk limit doesn't count what is written there"
         ));
@@ -350,7 +292,7 @@ impl Granting<'_> {
         }
     }
 
-    fn check(&mut self, found: &Found) -> Result<(), Refusal> {
+    pub(super) fn check(&mut self, found: &Found) -> Result<(), Refusal> {
         refuse_kernel_trees(&found.real.0)?;
         if found.kind == Kind::Other {
             let why = "it is a socket, a device or a FIFO";
@@ -380,13 +322,6 @@ fn stands_before(node: Option<&Node>, real: &HostPath) -> bool {
     }
 }
 
-fn read_rights(kind: Kind) -> &'static [Right] {
-    match kind {
-        Kind::Folder => &READ_TREE,
-        Kind::File | Kind::Other => &[Right::ReadFile],
-    }
-}
-
 /// More than a jail is given.
 pub(super) fn refuse_too_many(pattern: &str, found: usize) -> Result<(), Refusal> {
     if found <= MOST_MATCHES {
@@ -403,7 +338,7 @@ fn in_kernel_tree(path: &str) -> bool {
     KERNEL_TREES.iter().any(|tree| beneath(tree, path).is_some())
 }
 
-fn refuse_kernel_trees(path: &str) -> Result<(), Refusal> {
+pub(super) fn refuse_kernel_trees(path: &str) -> Result<(), Refusal> {
     let why = if path == "/" {
         "it is the whole root: Landlock's rules must leave something out"
     } else if in_kernel_tree(path) {

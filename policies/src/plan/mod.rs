@@ -16,6 +16,7 @@ mod files;
 mod layers;
 mod layout;
 mod limits;
+mod provide;
 pub(crate) mod wanted;
 
 pub use decide::{NEWEST_ABI, plan};

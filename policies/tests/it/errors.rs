@@ -16,6 +16,8 @@ use std::fmt::Write;
 #[test]
 fn of_ceilings() {
     let mut text = String::new();
+    let long = Ceiling::parse(&"stdout,".repeat(10_000)).unwrap_err();
+    writeln!(text, "a long one\n  {long}\n  help: {}", long.help()).unwrap();
     for ceiling in [
         "",
         " ",

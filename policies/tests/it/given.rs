@@ -6,7 +6,9 @@ use policies::{
     facts::{Caller, CgroupFacts, HostFacts},
     plan::{HostPath, Plan, plan},
     policy::{Policy, ready},
-    request::{Found, Kind, Options, PathFacts, PathQuery, Profile, ProgramFacts, Request, Subject, resolve},
+    request::{
+        Found, Kind, OpenTo, Options, PathFacts, PathQuery, Profile, ProgramFacts, Request, Subject, resolve,
+    },
     scope::{Base, glob},
 };
 use std::collections::BTreeMap;
@@ -96,6 +98,8 @@ impl Disk {
             Entry::Folder => Kind::Folder,
             Entry::Link(_) | Entry::Socket => Kind::Other,
         };
+        let open_to =
+            if real.contains("secret") || real == "/etc/shadow" { OpenTo::Some } else { OpenTo::Everybody };
         let link = match self.0.get(path) {
             Some(Entry::Link(to)) => Some((*to).to_owned()),
             Some(Entry::File | Entry::Folder | Entry::Socket) | None => None,
@@ -104,7 +108,7 @@ impl Disk {
             (matches!(entry, Entry::Socket) && kind == Kind::Folder && at.starts_with(&format!("{real}/")))
                 .then(|| HostPath(at.clone()))
         });
-        Some(Found { at: HostPath(path.to_owned()), real: HostPath(real), kind, link, socket })
+        Some(Found { at: HostPath(path.to_owned()), real: HostPath(real), kind, open_to, link, socket })
     }
 
     /// As the launcher would answer.

@@ -237,6 +237,24 @@ fn a_host_folder_as_working_folder() {
 }
 
 #[test]
+fn roots_private_files_are_reached_by_another_owner_and_public_ones_as_they_are() {
+    let idmap = |plan: &Plan, at: &str| match node(plan, at) {
+        Some(Node::Bind { idmap, .. }) => *idmap,
+        other => panic!("{at}: {other:?}"),
+    };
+    let plan =
+        ready_plan("static", with("file.read=/etc/shadow,file.read=./notes.md", command(&["true"])), &root())
+            .unwrap();
+    assert_eq!(idmap(&plan, "/etc/shadow"), IdMap::OwnerIsJailUser);
+    assert_eq!(idmap(&plan, "/home/u/w/notes.md"), IdMap::AsIs);
+    assert_eq!(idmap(&plan, "/usr/bin/true"), IdMap::AsIs);
+    let plan = ready_plan("static", command(&["/home/u/secret"]), &root()).unwrap();
+    assert_eq!(idmap(&plan, "/home/u/secret"), IdMap::OwnerIsJailUser);
+    let plan = ready_plan("static", with("file.write=./notes.md", command(&["true"])), &root()).unwrap();
+    assert_eq!(idmap(&plan, "/home/u/w/notes.md"), IdMap::OwnerIsJailUser);
+}
+
+#[test]
 fn root_gets_an_unused_user_and_the_shared_network() {
     let plan = ready_plan("sh", command(&["true"]), &root()).unwrap();
     assert_eq!((plan.identity.outside, plan.network), (Outside::Unused, Network::SharedEmpty));
