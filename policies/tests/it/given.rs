@@ -111,6 +111,29 @@ impl Disk {
         Some(Found { at: HostPath(path.to_owned()), real: HostPath(real), kind, open_to, link, socket })
     }
 
+    /// All regular files, by their own paths.
+    pub(crate) fn files(&self) -> Vec<String> {
+        self.0
+            .iter()
+            .filter(|(_, entry)| matches!(entry, Entry::File))
+            .map(|(path, _)| path.clone())
+            .collect()
+    }
+
+    /// All paths that lead to a file: its own, through links to folders above it, and links to itself.
+    pub(crate) fn names(&self, file: &str) -> Vec<String> {
+        let mut names = vec![file.to_owned()];
+        for (link, entry) in &self.0 {
+            if let (Entry::Link(_), Some(real)) = (entry, self.real(link))
+                && let Some(rest) = file.strip_prefix(&real)
+                && (rest.is_empty() || rest.starts_with('/'))
+            {
+                names.push(format!("{link}{rest}"));
+            }
+        }
+        names
+    }
+
     /// As the launcher would answer.
     pub(crate) fn answer(&self, request: &Request) -> PathFacts {
         let mut facts = PathFacts::default();

@@ -8,5 +8,6 @@ mod errors;
 mod given;
 mod kernels;
 mod laws;
+mod plan_laws;
 mod plans;
 mod policies_read;
