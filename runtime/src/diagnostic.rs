@@ -69,8 +69,11 @@ pub fn excerpt(error: &ErrorFrame) -> String {
         return String::new();
     };
     let number = line.to_string();
-    let before: String =
-        source.chars().take(column as usize - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    let before: String = source
+        .chars()
+        .take((column as usize).saturating_sub(1))
+        .map(|c| if c == '\t' { '\t' } else { ' ' })
+        .collect();
     let margin = " ".repeat(number.len());
     format!(" {number} | {source}\n {margin} | {before}^")
 }

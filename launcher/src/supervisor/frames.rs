@@ -13,7 +13,7 @@ use super::{
 use nix::errno::Errno;
 use policies::{
     layer::Layer,
-    wire::{Broken, EndFrame, ErrorFrame, Frame, FrameDecoder},
+    wire::{Broken, EndFrame, Frame, FrameDecoder},
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -127,8 +127,15 @@ impl Frames {
                 heard(filled)
             }
             Frame::Log(text) => heard(deliver(to.err, to.allowance, &text, Break::After, None)),
-            Frame::Error(ErrorFrame { text, .. }) => {
-                heard(deliver(to.err, to.allowance, &text, Break::After, Some(to.errors)))
+            Frame::Error(error) => {
+                // The report has the message; whoever reads along also sees the line that it is about.
+                let told = deliver(to.err, to.allowance, &error.text, Break::After, Some(to.errors));
+                match (told, runtime::diagnostic::excerpt(&error)) {
+                    (Filled::Bytes, excerpt) if !excerpt.is_empty() => {
+                        heard(deliver(to.err, to.allowance, &excerpt, Break::After, None))
+                    }
+                    (told, _) => heard(told),
+                }
             }
             Frame::Audit(entry) => match entry.layer {
                 Layer::Gate | Layer::Profile => {
