@@ -30,6 +30,39 @@ pub(super) enum Command {
     Doctor(DoctorArgs),
 }
 
+/// Synsema's own command line.
+#[derive(Debug, Parser)]
+#[command(name = "synsema", version, max_term_width = 100)]
+pub(super) struct LanguageCli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) command: LanguageCommand,
+}
+
+/// Its commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum LanguageCommand {
+    /// Run a program.
+    Run(RunArgs),
+    /// Run the `test` blocks of files, or of all .syn files in folders.
+    Test(TestArgs),
+    /// Read a program and tell what is wrong with it.
+    Check(RunArgs),
+    /// Run a program and print one line of JSON: ok, out, err.
+    Conform(RunArgs),
+}
+
+impl From<LanguageCommand> for Command {
+    fn from(command: LanguageCommand) -> Self {
+        match command {
+            LanguageCommand::Run(args) => Self::Run(args),
+            LanguageCommand::Test(args) => Self::Test(args),
+            LanguageCommand::Check(args) => Self::Check(args),
+            LanguageCommand::Conform(args) => Self::Conform(args),
+        }
+    }
+}
+
 /// `run`
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -40,8 +73,8 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "LIST")]
     pub(super) cap_set: Option<String>,
     /// Second wall: builtins that see the operating system don't exist.
-    #[arg(long, value_enum, default_value_t = Profile::Native)]
-    pub(super) profile: Profile,
+    #[arg(long, value_enum)]
+    pub(super) profile: Option<Profile>,
     /// Fuel of the program; unlimited unless given.
     #[arg(long, value_name = "N")]
     pub(super) fuel: Option<String>,
@@ -49,11 +82,20 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "SIZE")]
     pub(super) memory_heap: Option<String>,
     /// A fixed clock, no randomness, the pure profile, and nothing granted but stdout.
-    #[arg(long, conflicts_with_all = ["sandbox", "cap_set"])]
+    #[arg(long, conflicts_with_all = ["sandbox", "cap_set", "profile"])]
     pub(super) deterministic: bool,
     /// What the program captured, in more detail.
     #[arg(skip)]
     pub(super) verbose: bool,
+    /// Print what the program prints, or its result as one line of JSON.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+    /// Variables for `env` and `secret`, KEY=VALUE lines; `.env` of the working folder unless given.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_env_file")]
+    pub(super) env_file: Option<String>,
+    /// Read no file of variables.
+    #[arg(long)]
+    pub(super) no_env_file: bool,
     /// Errors with the lines around them, the calls that led there and what may help.
     #[arg(long)]
     pub(super) explain: bool,
@@ -67,6 +109,22 @@ pub(super) struct RunArgs {
     pub(super) args: Vec<String>,
 }
 
+impl RunArgs {
+    /// The profile in force: `--deterministic` brings its own.
+    pub(super) fn profile(&self) -> Profile {
+        if self.deterministic { Profile::Pure } else { self.profile.unwrap_or(Profile::Native) }
+    }
+}
+
+/// How a run's result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// What the program prints.
+    Text,
+    /// One line of JSON: ok, output, errors, audit, exit, llm_tokens, steps.
+    Json,
+}
+
 /// `test`
 #[derive(Debug, Args)]
 pub(super) struct TestArgs {
@@ -77,8 +135,8 @@ pub(super) struct TestArgs {
     #[arg(long, value_name = "LIST")]
     pub(super) cap_set: Option<String>,
     /// Second wall: builtins that see the operating system don't exist.
-    #[arg(long, value_enum, default_value_t = Profile::Native)]
-    pub(super) profile: Profile,
+    #[arg(long, value_enum)]
+    pub(super) profile: Option<Profile>,
     /// Show what each test printed.
     #[arg(short, long)]
     pub(super) verbose: bool,
@@ -100,6 +158,9 @@ impl TestArgs {
             fuel: None,
             memory_heap: None,
             deterministic: false,
+            format: Format::Text,
+            env_file: None,
+            no_env_file: false,
             explain: false,
             verbose: self.verbose,
             common: self.common.clone(),

@@ -141,7 +141,7 @@ pub(super) fn header(
 ) -> Result<JobHeader, Error> {
     let mut header = JobHeader::run(&program.name, ceiling.map(ToString::to_string));
     header.mode = mode;
-    header.profile = match args.profile {
+    header.profile = match args.profile() {
         super::args::Profile::Native => wire::Profile::Native,
         super::args::Profile::Pure => wire::Profile::Pure,
     };

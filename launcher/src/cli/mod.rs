@@ -3,19 +3,20 @@
 mod args;
 mod copy;
 pub mod doctor;
+mod env_file;
 mod exec;
 pub mod exit;
 mod explain;
 mod job;
 mod launch;
 mod lookup;
+mod names;
 mod report;
 mod run;
 mod settings;
 
 use crate::{error::Error, sys::fd};
-use args::{Cli, Command};
-use clap::Parser;
+use args::Command;
 use policies::report::{Report, Verdict};
 use std::io::{self, Write};
 
@@ -26,16 +27,12 @@ pub fn main() -> u8 {
     if words.next().is_some_and(|word| word == crate::jail::RUNTIME_FLAG) {
         return runtime_process();
     }
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(shown) => {
-            let code = if shown.use_stderr() { exit::LAUNCHER } else { 0 };
-            // Nobody to tell: the caller closed the stream.
-            let _printed = shown.print();
-            return code;
-        }
+    let name = names::called_as();
+    let command = match name.parse() {
+        Ok(command) => command,
+        Err(code) => return code,
     };
-    let done = match &cli.command {
+    let done = match &command {
         Command::Run(args) => run::run(args),
         Command::Test(args) => run::test(args),
         Command::Check(args) => run::check(args),
@@ -55,7 +52,7 @@ pub fn main() -> u8 {
         Ok(code) => code,
         Err(error) => {
             complain(&error);
-            error.exit_code()
+            name.exit_code(&error)
         }
     }
 }

@@ -2,7 +2,7 @@
 //! jail.
 
 use super::{
-    args::{RunArgs, TestArgs},
+    args::{Format, RunArgs, TestArgs},
     exit,
     job::{self, Program},
     launch::{self, Extras, Streams},
@@ -20,7 +20,27 @@ use std::{
 
 /// Runs the program and gives the exit code.
 pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
-    let report = one(args, Mode::Run, None)?;
+    let report = match args.format {
+        Format::Text => one(args, Mode::Run, None)?,
+        Format::Json => {
+            let report = one(args, Mode::Run, Some(Streams::kept()))?;
+            let line = serde_json::json!({
+                "ok": report.ok,
+                "output": report.output,
+                "errors": report.errors,
+                "audit": report.audit,
+                "exit": report.exit,
+                "llm_tokens": report.llm_tokens,
+                "steps": report.usage.fuel,
+            });
+            writeln!(io::stdout(), "{line}").map_err(|source| Error::File {
+                act: "write to",
+                path: "standard output".into(),
+                source,
+            })?;
+            report
+        }
+    };
     super::tell(&report);
     Ok(exit::code(&report))
 }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use policies::{
     ceiling::Ceiling,
     layer::Layer,
-    limits::LimitSettings,
+    limits::{LimitSettings, Setting},
     plan::{Access, HostPath},
     policy::{Policy, ready},
     request::{self, Options, Request, Subject, Terminal, Workdir},
@@ -61,20 +61,33 @@ pub(super) fn of_exec(args: &ExecArgs, terminal: Terminal) -> Result<Request, Er
 /// The request of a `run`. `required` is what the program's own `require` lines ask for, where the host gives no
 /// ceiling.
 pub(super) fn of_run(args: &RunArgs, required: Option<Ceiling>) -> Result<Request, Error> {
-    let profile = match args.profile {
+    let profile = match args.profile() {
         Profile::Native => request::Profile::Native,
         Profile::Pure => request::Profile::Pure,
     };
     let mut options = options(&args.common, Subject::Runtime { profile })?;
+    for (name, value) in super::env_file::read(args)? {
+        options.environment.entry(name).or_insert(value);
+    }
     options.ceiling = match host_ceiling(args)? {
         Some(ceiling) => Some(ceiling),
-        None => required,
+        None => {
+            // The caller trusts the program: it may take its time and print what it likes.
+            options.limits.wall.get_or_insert(Setting::Unlimited);
+            options.limits.cpu.get_or_insert(Setting::Unlimited);
+            options.limits.output.get_or_insert(Setting::Unlimited);
+            required
+        }
     };
     resolved(&Policy::runtime(), options)
 }
 
 /// What the host allows, if it says anything.
 pub(super) fn host_ceiling(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
+    if args.deterministic {
+        // One fixed ceiling: what else the command line could say about it was refused when it was read.
+        return ceiling("stdout").map(Some);
+    }
     match (&args.cap_set, args.sandbox) {
         (Some(_), true) => Err(usage("--sandbox and --cap-set are mutually exclusive", "give one of them")),
         (Some(list), false) => ceiling(list).map(Some),

@@ -1,0 +1,68 @@
+//! The name that the binary was called by decides on the command line: `thirdwall`, or a language's own.
+
+use super::{
+    args::{Cli, Command, LanguageCli},
+    exit,
+};
+use crate::error::Error;
+use clap::{Parser, error::ErrorKind};
+use std::{env, path::Path};
+
+/// The exit code that the languages' pages give to a wrong call and an unreadable file.
+const LANGUAGE_USAGE: u8 = 2;
+
+/// A name of the binary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    /// All commands.
+    Thirdwall,
+    /// Synsema's commands, with the exit codes and messages of its page.
+    Synsema,
+}
+
+/// The last part of the path that this process was called by.
+pub(super) fn called_as() -> Name {
+    let called = env::args_os().next().unwrap_or_default();
+    match Path::new(&called).file_name().and_then(|name| name.to_str()) {
+        Some("synsema") => Name::Synsema,
+        Some(_) | None => Name::Thirdwall,
+    }
+}
+
+impl Name {
+    /// Reads the command line; what can't be read is told, and the exit code given.
+    pub(super) fn parse(self) -> Result<Command, u8> {
+        let read = match self {
+            Self::Thirdwall => Cli::try_parse().map(|cli| cli.command),
+            Self::Synsema => LanguageCli::try_parse().map(|cli| cli.command.into()),
+        };
+        read.map_err(|shown| {
+            let unknown = shown.kind() == ErrorKind::UnknownArgument && self == Self::Synsema;
+            let flag = shown.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string);
+            match (unknown, flag) {
+                (true, Some(flag)) => {
+                    use std::io::Write;
+                    let _told = writeln!(std::io::stderr(), "unknown flag '{flag}'");
+                }
+                // Nobody to tell: the caller closed the stream.
+                (_, _) => drop(shown.print()),
+            }
+            if shown.use_stderr() { self.usage_code() } else { 0 }
+        })
+    }
+
+    fn usage_code(self) -> u8 {
+        match self {
+            Self::Thirdwall => exit::LAUNCHER,
+            Self::Synsema => LANGUAGE_USAGE,
+        }
+    }
+
+    /// The exit code of an error.
+    pub(super) fn exit_code(self, error: &Error) -> u8 {
+        match error {
+            Error::Usage { .. } | Error::File { .. } | Error::Policy(..) => self.usage_code(),
+            Error::Command(_) | Error::Step { .. } | Error::Supervise { .. } => error.exit_code(),
+        }
+    }
+}
