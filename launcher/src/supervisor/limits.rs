@@ -165,7 +165,6 @@ impl Watcher {
         if let Some(group) = &self.cgroup {
             self.seen.met.processes |= group.processes_refused() > 0;
         }
-        self.fill_of_scratch();
         (self.seen, self.cgroup)
     }
 

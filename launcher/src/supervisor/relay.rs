@@ -135,7 +135,8 @@ impl Buffer {
     /// Reads into the empty buffer.
     fn fill(&mut self, from: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
         if self.bytes.len() < BUFFER {
-            self.bytes.resize(BUFFER, 0);
+            // Fresh zero pages cost nothing until they are written.
+            self.bytes = vec![0; BUFFER];
         }
         (self.start, self.end) = (0, 0);
         let room = self.bytes.get_mut(..most.min(BUFFER)).unwrap_or_default();
@@ -285,6 +286,8 @@ pub(super) struct Inlet {
     from: super::wants::Source,
     reopened: Option<OwnedFd>,
     to: Option<OwnedFd>,
+    /// Whether writes to the jail return at once.
+    nonblocking: bool,
     buffer: Buffer,
     state: InletState,
     at_end: AtEnd,
@@ -314,7 +317,7 @@ impl Inlet {
             (true, Some(to)) => (Some(to), InletState::Fresh),
             _ => (None, InletState::Ended),
         };
-        Self { from, reopened: None, to, buffer: Buffer::default(), state, at_end }
+        Self { from, reopened: None, to, nonblocking: false, buffer: Buffer::default(), state, at_end }
     }
 
     /// The caller's end, when more of it can be taken.
@@ -339,7 +342,15 @@ impl Inlet {
         let Some(from) = self.reopened.as_ref().map(AsFd::as_fd).or_else(|| self.from.file()) else { return };
         match self.buffer.fill(from, BUFFER) {
             Ok(0) => self.end(),
-            Ok(_) => self.flush(),
+            Ok(_) => {
+                if !self.nonblocking
+                    && let Some(to) = &self.to
+                {
+                    set_nonblocking(to.as_fd());
+                    self.nonblocking = true;
+                }
+                self.flush();
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(Errno::EIO) if isatty(from) == Ok(true) => self.state = InletState::Paused,
             Err(_) => self.end(),
@@ -378,9 +389,6 @@ impl Inlet {
         // A pipe may be read by others too, and then be empty by the time that we read.
         if let Some(Manner::Reopened(own)) = self.from.file().map(|file| manner_of(file, OFlag::O_RDONLY)) {
             self.reopened = Some(own);
-        }
-        if let Some(to) = &self.to {
-            set_nonblocking(to.as_fd());
         }
     }
 

@@ -85,15 +85,27 @@ enum Event {
 
 /// The events that are there.
 #[derive(Debug, Clone, Copy, Default)]
-struct Ready(u16);
+struct Ready {
+    all: u16,
+    /// Those of streams that have ended and hold nothing more.
+    ended: u16,
+}
 
 impl Ready {
     fn add(&mut self, event: Event) {
-        self.0 |= 1 << event as u16;
+        self.all |= 1 << event as u16;
+    }
+
+    fn add_ended(&mut self, event: Event) {
+        self.ended |= 1 << event as u16;
     }
 
     fn has(self, event: Event) -> bool {
-        self.0 & 1 << event as u16 != 0
+        self.all & 1 << event as u16 != 0
+    }
+
+    fn has_ended(self, event: Event) -> bool {
+        self.ended & 1 << event as u16 != 0
     }
 }
 
@@ -250,6 +262,12 @@ impl<'p> Watch<'p> {
         if ready.has(Event::Unfiltered) {
             // Nobody can be refused any more. Asking would wait for ever on kernels before 6.11, and spin on later ones.
             self.refuser = None;
+        }
+        if ready.has_ended(Event::OutReadable) {
+            self.out.close_from();
+        }
+        if ready.has_ended(Event::ErrReadable) {
+            self.err.close_from();
         }
         if ready.has(Event::OutReadable) {
             let kept = self.kept.as_mut().map(|kept| &mut kept.out);
