@@ -142,4 +142,6 @@ fn a_killed_launcher_takes_its_jail_along() {
         assert!(Instant::now() < until);
         std::thread::sleep(Duration::from_millis(20));
     }
+    // Its groups are what `doctor` removes.
+    let _removed = launcher::cgroup::sweep();
 }

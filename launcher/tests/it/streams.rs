@@ -120,6 +120,7 @@ fn an_idle_jail_costs_no_time() {
     let before = ticks();
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(ticks() - before, 0);
-    child.kill().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGTERM)
+        .unwrap();
     child.wait().unwrap();
 }
