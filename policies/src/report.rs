@@ -34,7 +34,8 @@ pub enum Verdict {
     Processes,
     /// A signal to the launcher ended it.
     Stopped,
-    /// The jail could not be built; nothing of the program ran.
+    /// The jail could not be built, and nothing of the program ran; or it broke while the program ran, or output could not
+    /// be written where it was wanted.
     JailFailed,
 }
 

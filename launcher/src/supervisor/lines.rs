@@ -8,8 +8,18 @@ pub(super) struct Lines {
     lines: Vec<String>,
     partial: Vec<u8>,
     left: usize,
+    ends: Ends,
     replaced: Replaced,
     cut: Cut,
+}
+
+/// How lines end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// As the program wrote them.
+    Plain,
+    /// A terminal puts a carriage return before each line feed.
+    Terminal,
 }
 
 /// Whether bytes that are not UTF-8 were replaced.
@@ -32,8 +42,9 @@ pub(super) enum Cut {
 
 impl Lines {
     /// Keeps the first `bytes`.
-    pub(super) fn new(bytes: usize) -> Self {
+    pub(super) fn new(bytes: usize, ends: Ends) -> Self {
         Self {
+            ends,
             lines: Vec::new(),
             partial: Vec::new(),
             left: bytes,
@@ -53,6 +64,9 @@ impl Lines {
             self.partial.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
                 self.partial.pop();
+                if self.ends == Ends::Terminal && self.partial.ends_with(b"\r") {
+                    self.partial.pop();
+                }
                 self.end_line();
             }
         }
@@ -103,7 +117,7 @@ mod tests {
     use super::*;
 
     fn split(pieces: &[&[u8]], keep: usize) -> (Vec<String>, Replaced, Cut) {
-        let mut lines = Lines::new(keep);
+        let mut lines = Lines::new(keep, Ends::Plain);
         pieces.iter().for_each(|piece| lines.push(piece));
         lines.finish()
     }
@@ -134,8 +148,17 @@ mod tests {
     }
 
     #[test]
+    fn a_terminal_s_carriage_returns_are_no_part_of_a_line() {
+        let mut lines = Lines::new(100, Ends::Terminal);
+        lines.push(b"a\r\nb\r");
+        lines.push(b"\n");
+        assert_eq!(lines.finish().0, ["a", "b"]);
+        assert_eq!(split(&[b"a\r\n"], 100).0, ["a\r"]);
+    }
+
+    #[test]
     fn a_print_is_one_line_whatever_is_in_it() {
-        let mut lines = Lines::new(100);
+        let mut lines = Lines::new(100, Ends::Plain);
         lines.push_part(b"a\nb");
         lines.push_whole(b"c");
         lines.push_whole(b"");
@@ -144,7 +167,7 @@ mod tests {
 
     #[test]
     fn empty_prints_are_bounded() {
-        let mut lines = Lines::new(3);
+        let mut lines = Lines::new(3, Ends::Plain);
         (0..100).for_each(|_| lines.push_whole(b""));
         assert_eq!((lines.finish().0.len()), 3);
     }

@@ -1,7 +1,8 @@
 //! The one cause of death.
 //!
 //! Precedence, highest first:
-//! 1. The jail broke: the runtime's frames made no sense, or init was killed by somebody else.
+//! 1. The jail broke: the runtime's frames made no sense, init was killed by somebody else, or output could not be
+//!    written where the caller wanted it (a full disk; a reader that went away is not this).
 //! 2. A limit that fired while the program ran. The first one that fired is the cause; what follows from the kill is
 //!    not. An exit that can be seen when the clock is looked at was in time: the supervisor may be late, not the program.
 //! 3. A limit that is found to have been met when the program has ended: memory (the kernel killed any process of the

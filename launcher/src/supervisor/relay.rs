@@ -65,6 +65,8 @@ pub(super) enum Written {
     Later,
     /// Nobody reads any more.
     Gone,
+    /// The file can't take more: a full disk, a lost device.
+    Failed(Errno),
 }
 
 /// How a file is written to without waiting.
@@ -111,7 +113,9 @@ fn write_now(file: BorrowedFd<'_>, manner: &Manner, bytes: &[u8]) -> Written {
     match done {
         Ok(count) => Written::Bytes(count),
         Err(Errno::EAGAIN | Errno::EINTR) => Written::Later,
-        Err(_) => Written::Gone,
+        // EIO is a terminal that was hung up.
+        Err(Errno::EPIPE | Errno::ECONNRESET | Errno::EIO) => Written::Gone,
+        Err(errno) => Written::Failed(errno),
     }
 }
 
@@ -241,7 +245,7 @@ impl Outlet {
         self.buffer.end = self.buffer.bytes.len();
     }
 
-    /// Delivers what the caller takes now. `Gone` once: nobody reads any more.
+    /// Delivers what the caller takes now. `Gone` or `Failed` once: from then on everything is dropped.
     pub(super) fn flush(&mut self) -> Written {
         let mut delivered = 0;
         while !self.buffer.is_empty() {
@@ -256,12 +260,12 @@ impl Outlet {
                     delivered += count;
                 }
                 Written::Later => return Written::Later,
-                Written::Gone => {
+                lost @ (Written::Gone | Written::Failed(_)) => {
                     // The program sees what it would see without us: its own write fails.
                     self.buffer.clear();
                     self.from = None;
                     self.to = None;
-                    return Written::Gone;
+                    return lost;
                 }
             }
         }
@@ -363,7 +367,7 @@ impl Inlet {
         match write_now(to.as_fd(), &Manner::Plain, self.buffer.pending()) {
             Written::Bytes(count) => self.buffer.took(count),
             Written::Later => {}
-            Written::Gone => self.close(),
+            Written::Gone | Written::Failed(_) => self.close(),
         }
         if self.state == InletState::Ended && self.buffer.is_empty() {
             self.to = None;

@@ -11,7 +11,7 @@ use super::{
     audit::Audit,
     frames::{Frames, Heard, To, Trap},
     limits::Watcher,
-    lines::{Cut, Lines, Replaced},
+    lines::{Cut, Ends, Lines, Replaced},
     notify::{Callers, Refuser},
     reap::{self, Cause, Ending, Evidence, FuelLeft},
     relay::Written,
@@ -193,7 +193,8 @@ impl<'p> Watch<'p> {
         let kept = match wants.keep {
             Keep::AtMost(bytes) if plan.stdout == Stream::Relayed => {
                 let bytes = usize::try_from(bytes.0).unwrap_or(usize::MAX);
-                Some(Kept { out: Lines::new(bytes), err: Lines::new(bytes) })
+                let ends = if master.is_some() { Ends::Terminal } else { Ends::Plain };
+                Some(Kept { out: Lines::new(bytes, ends), err: Lines::new(bytes, Ends::Plain) })
             }
             Keep::AtMost(_) | Keep::Nothing => None,
         };
@@ -214,7 +215,7 @@ impl<'p> Watch<'p> {
             signals: wants.signals,
             kept,
             frames: streams.frames.map(Frames::new),
-            told: Lines::new(MOST_TOLD),
+            told: Lines::new(MOST_TOLD, Ends::Plain),
             allowance: Allowance::new(plan.limits.output.value.map(|limit| limit.0)),
             audit: Audit::new(context),
             refused_output: false,
@@ -285,11 +286,11 @@ impl<'p> Watch<'p> {
         let frames = ready.has(Event::Frames);
         if frames || ready.has(Event::OutReadable) || ready.has(Event::OutWritable) {
             let written = self.out.flush();
-            self.flushed(written);
+            self.flushed(written, "output");
         }
         if frames || ready.has(Event::ErrReadable) || ready.has(Event::ErrWritable) {
             let written = self.err.flush();
-            self.flushed(written);
+            self.flushed(written, "errors");
         }
         if ready.has(Event::InReadable) {
             self.input.fill();
@@ -342,11 +343,19 @@ impl<'p> Watch<'p> {
     }
 
     /// What a write to the caller came to.
-    fn flushed(&mut self, written: Written) {
-        if written == Written::Gone && self.frames.is_some() && self.ending.is_none() {
+    fn flushed(&mut self, written: Written, stream: &str) {
+        match written {
+            Written::Bytes(_) | Written::Later => {}
             // A foreign command sees its own pipe closed. The runtime's prints are frames, so this stands for SIGPIPE.
-            self.stop.get_or_insert(Signal::SIGPIPE);
-            self.kill();
+            Written::Gone if self.frames.is_some() && self.ending.is_none() => {
+                self.stop.get_or_insert(Signal::SIGPIPE);
+                self.kill();
+            }
+            Written::Gone => {}
+            // Output that was lost must not look like success.
+            Written::Failed(errno) => {
+                self.end(Cause::Broken(format!("failed to write the program's {stream}: {}", errno.desc())));
+            }
         }
     }
 

@@ -59,6 +59,16 @@ fn a_reader_that_has_gone_ends_the_program_as_without_a_jail() {
 }
 
 #[test]
+fn output_that_is_lost_is_no_success() {
+    let run = script("echo hello");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = run.command().stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    let outcome = run.outcome(output);
+    assert_eq!((outcome.report.status, outcome.code), (Verdict::JailFailed, Some(125)));
+    assert!(outcome.report.errors[0].contains("No space left"), "{:?}", outcome.report.errors);
+}
+
+#[test]
 fn a_slow_reader_does_not_stop_the_clock() {
     let run = script("yes").with("--wall 500ms --output none");
     let mut child = run.spawn();

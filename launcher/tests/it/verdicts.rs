@@ -150,6 +150,21 @@ fn endless_output_is_cut_at_exactly_the_limit() {
 }
 
 #[test]
+fn a_fork_bomb_is_held_and_ends_by_the_clock() {
+    let bomb = "f() { f | f & f | f; }; f";
+    let outcome = script(bomb).with("--wall 2s --pids 40 --cpu none").go();
+    assert!(
+        matches!(outcome.report.status, Verdict::WallTime | Verdict::Processes),
+        "{:?}",
+        outcome.report.status
+    );
+    if outcome.report.status == Verdict::WallTime {
+        let late = outcome.report.usage.wall.unwrap().0 - 2000;
+        assert!(late < 1000, "{late} ms late");
+    }
+}
+
+#[test]
 fn nothing_of_the_jail_outlives_the_run() {
     let outcome = script("setsid sh -c 'trap \"\" TERM HUP; sleep 4343' & exit 0").go();
     assert!(outcome.report.ok);
