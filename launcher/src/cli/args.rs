@@ -1,6 +1,7 @@
 //! What was typed. No decision here.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use policies::wire;
 
 /// Runs code that nobody trusts, behind three walls.
 #[derive(Debug, Parser)]
@@ -22,6 +23,8 @@ pub(super) enum Command {
     Check(RunArgs),
     /// Run a program and print one line of JSON: ok, out, err.
     Conform(RunArgs),
+    /// Make one executable of the engine and a program, its ceiling and profile baked in.
+    Build(BuildArgs),
     /// Run any command in a jail.
     Exec(ExecArgs),
     /// Show the plan of a `run` or `exec` without starting anything.
@@ -50,6 +53,8 @@ pub(super) enum LanguageCommand {
     Check(RunArgs),
     /// Run a program and print one line of JSON: ok, out, err.
     Conform(RunArgs),
+    /// Make one executable of the engine and a program, its ceiling and profile baked in.
+    Build(BuildArgs),
 }
 
 impl From<LanguageCommand> for Command {
@@ -59,6 +64,7 @@ impl From<LanguageCommand> for Command {
             LanguageCommand::Test(args) => Self::Test(args),
             LanguageCommand::Check(args) => Self::Check(args),
             LanguageCommand::Conform(args) => Self::Conform(args),
+            LanguageCommand::Build(args) => Self::Build(args),
         }
     }
 }
@@ -155,17 +161,80 @@ impl TestArgs {
             sandbox: self.sandbox,
             cap_set: self.cap_set.clone(),
             profile: self.profile,
+            verbose: self.verbose,
+            common: self.common.clone(),
+            ..RunArgs::plain(file)
+        }
+    }
+}
+
+/// `build`
+#[derive(Debug, Args)]
+pub(super) struct BuildArgs {
+    /// The executable to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: String,
+    /// Baked in: nothing but stdout and time.
+    #[arg(long)]
+    pub(super) sandbox: bool,
+    /// Baked in: `none`, or capabilities as name or name=scope, separated by commas.
+    #[arg(long, value_name = "LIST")]
+    pub(super) cap_set: Option<String>,
+    /// Baked in: which builtins exist.
+    #[arg(long, value_enum)]
+    pub(super) profile: Option<Profile>,
+    /// Baked in: a fixed clock, no randomness, the pure profile, and nothing granted but stdout.
+    #[arg(long, conflicts_with_all = ["sandbox", "cap_set", "profile"])]
+    pub(super) deterministic: bool,
+    /// The program.
+    pub(super) file: String,
+}
+
+impl BuildArgs {
+    /// The run that the executable will make.
+    pub(super) fn as_run(&self) -> RunArgs {
+        RunArgs {
+            sandbox: self.sandbox,
+            cap_set: self.cap_set.clone(),
+            profile: self.profile,
+            deterministic: self.deterministic,
+            ..RunArgs::plain(&self.file)
+        }
+    }
+}
+
+impl RunArgs {
+    /// A run of a file with nothing else said.
+    pub(super) fn plain(file: &str) -> Self {
+        Self {
+            sandbox: false,
+            cap_set: None,
+            profile: None,
             fuel: None,
             memory_heap: None,
             deterministic: false,
             format: Format::Text,
             env_file: None,
             no_env_file: false,
+            verbose: false,
             explain: false,
-            verbose: self.verbose,
-            common: self.common.clone(),
+            common: CommonArgs::default(),
             file: file.to_owned(),
             args: Vec::new(),
+        }
+    }
+
+    /// The run of a bundle, as its header has it.
+    pub(super) fn bundled(header: &wire::JobHeader, args: Vec<String>) -> Self {
+        Self {
+            cap_set: header.ceiling.clone().filter(|_| !header.deterministic),
+            profile: match header.profile {
+                wire::Profile::Pure if !header.deterministic => Some(Profile::Pure),
+                wire::Profile::Pure | wire::Profile::Native => None,
+            },
+            deterministic: header.deterministic,
+            args,
+            ..Self::plain(&header.file)
         }
     }
 }
@@ -209,7 +278,7 @@ pub(super) struct ExecArgs {
 }
 
 /// What `run` and `exec` share.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct CommonArgs {
     /// Wall clock time: 500ms, 10s, 5m, or none.
     #[arg(long, value_name = "TIME", help_heading = "Limits")]

@@ -115,15 +115,31 @@ impl Program {
         Ok(report.output.first().and_then(|text| serde_json::from_str(text).ok()))
     }
 
-    /// The job, in memory: the runtime reads it from descriptor 3.
-    pub(super) fn job(&self, mut header: JobHeader) -> Result<OwnedFd, Error> {
+    /// The program of a job that was written before.
+    pub(super) fn of_job(job: wire::Job) -> Self {
+        Self {
+            name: job.header.file,
+            language: job.header.language,
+            source: job.source,
+            modules: job.header.modules.into_iter().zip(job.modules).collect(),
+            required: None,
+        }
+    }
+
+    /// The job as bytes.
+    pub(super) fn encode(&self, mut header: JobHeader) -> Result<Vec<u8>, Error> {
         header.language = self.language;
         header.modules = self.modules.keys().cloned().collect();
         let modules: Vec<Vec<u8>> = self.modules.values().cloned().collect();
-        let bytes = wire::encode_job(&header, &self.source, &modules).map_err(|broken| Error::Usage {
+        wire::encode_job(&header, &self.source, &modules).map_err(|broken| Error::Usage {
             what: broken.to_string(),
             remedy: "give a smaller program".into(),
-        })?;
+        })
+    }
+
+    /// The job, in memory: the runtime reads it from descriptor 3.
+    pub(super) fn job(&self, header: JobHeader) -> Result<OwnedFd, Error> {
+        let bytes = self.encode(header)?;
         let failed = |source| Error::Supervise { act: "hand the program over", source };
         let file = memfd_create(c"job", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from).map_err(failed)?;
         let mut file = File::from(file);

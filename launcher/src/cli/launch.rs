@@ -10,7 +10,6 @@ use crate::{
     cgroup::Cgroup,
     error::Error,
     jail::{CopyIn, Inputs, Jail},
-    probe,
     supervisor::{self, Keep, Sink, Source, Wants, signals},
     sys::winsize,
 };

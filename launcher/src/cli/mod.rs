@@ -1,6 +1,7 @@
 //! The command line: one module for each command, and the exit codes.
 
 mod args;
+mod bundle;
 mod copy;
 pub mod doctor;
 mod env_file;
@@ -27,6 +28,12 @@ pub fn main() -> u8 {
     if words.next().is_some_and(|word| word == crate::jail::RUNTIME_FLAG) {
         return runtime_process();
     }
+    if let Some(bundle) = bundle::own() {
+        return finish(
+            bundle.and_then(|(header, program)| run::bundled(&header, program)),
+            names::Name::Synsema,
+        );
+    }
     let name = names::called_as();
     let command = match name.parse() {
         Ok(command) => command,
@@ -37,6 +44,7 @@ pub fn main() -> u8 {
         Command::Test(args) => run::test(args),
         Command::Check(args) => run::check(args),
         Command::Conform(args) => run::conform(args),
+        Command::Build(args) => bundle::build(args),
         Command::Exec(args) => exec::exec(args),
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => {
@@ -48,6 +56,11 @@ pub fn main() -> u8 {
             })
         }
     };
+    finish(done, name)
+}
+
+/// The exit code; an error is told first.
+fn finish(done: Result<u8, Error>, name: names::Name) -> u8 {
     match done {
         Ok(code) => code,
         Err(error) => {

@@ -11,9 +11,13 @@ use super::{
     settings,
 };
 use crate::{error::Error, probe};
-use policies::{ceiling::Ceiling, report::Report, wire::Mode};
+use policies::{
+    ceiling::Ceiling,
+    report::Report,
+    wire::{JobHeader, Mode},
+};
 use std::{
-    fs, io,
+    env, fs, io,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -63,10 +67,32 @@ pub(super) fn required(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
     Ok(program.required())
 }
 
+/// The report of a `check` that found something; `None` for a program that can be run.
+pub(super) fn refusals(args: &RunArgs) -> Result<Option<Report>, Error> {
+    let report = one(args, Mode::Check, Some(Streams::kept()))?;
+    Ok((!report.ok).then_some(report))
+}
+
+/// Runs the program that this executable was built with; all arguments are its own.
+pub(super) fn bundled(header: &JobHeader, program: Program) -> Result<u8, Error> {
+    let args = RunArgs::bundled(header, env::args().skip(1).collect());
+    let report = of_program(&args, Mode::Run, None, program)?;
+    super::tell(&report);
+    Ok(exit::code(&report))
+}
+
 /// One program in its jail. `streams` instead of those of the command line.
 fn one(args: &RunArgs, mode: Mode, streams: Option<Streams>) -> Result<Report, Error> {
+    of_program(args, mode, streams, Program::read(&args.file)?)
+}
+
+fn of_program(
+    args: &RunArgs,
+    mode: Mode,
+    streams: Option<Streams>,
+    mut program: Program,
+) -> Result<Report, Error> {
     let ceiling = settings::host_ceiling(args)?;
-    let mut program = Program::read(&args.file)?;
     program.explore(ceiling.as_ref())?;
     let mut header = job::header(mode, &program, args, ceiling.as_ref())?;
     let host = probe::fast();
