@@ -393,6 +393,10 @@ impl<'p> Watch<'p> {
                 match event {
                     _any if found.is_empty() => {}
                     Event::Refused if !found.contains(PollFlags::POLLIN) => ready.add(Event::Unfiltered),
+                    // Nobody is left to write, and nothing is left to read.
+                    event @ (Event::OutReadable | Event::ErrReadable) if found == PollFlags::POLLHUP => {
+                        ready.add_ended(event);
+                    }
                     event => ready.add(event),
                 }
             }
