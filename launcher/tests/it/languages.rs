@@ -1,0 +1,187 @@
+//! The languages' commands: run, test, check, conform, build, and the names that the binary is called by.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+const SANDBOX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/synsema/sandbox.syn");
+
+/// A folder with the binary linked as `synsema`, and programs.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        symlink(env!("CARGO_BIN_EXE_thirdwall"), folder.path().join("synsema")).unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn go(&self, program: &str, words: &[&str]) -> Ended {
+        let program = if program == "thirdwall" {
+            env!("CARGO_BIN_EXE_thirdwall").into()
+        } else {
+            self.path().join(program)
+        };
+        let done = Command::new(program)
+            .args(words)
+            .current_dir(self.path())
+            .env("MINE", "from the environment")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Ended::of(&done)
+    }
+}
+
+#[derive(Debug)]
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ended {
+    fn of(done: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self { code: done.status.code().unwrap_or(-1), out: text(&done.stdout), err: text(&done.stderr) }
+    }
+}
+
+#[test]
+fn the_first_run_prints_its_result() {
+    let folder = Folder::new(&[]);
+    for words in
+        [vec!["run", "--sandbox", SANDBOX], vec!["run", SANDBOX], vec!["run", "--profile", "pure", SANDBOX]]
+    {
+        let ended = folder.go("thirdwall", &words);
+        assert_eq!((ended.code, ended.out.as_str()), (0, "sandbox result: 49\n"), "{ended:?}");
+    }
+}
+
+#[test]
+fn without_stdout_in_the_ceiling_a_print_is_refused_and_the_error_names_the_host() {
+    let folder = Folder::new(&[("p.syn", "print(1)\n")]);
+    let ended = folder.go("thirdwall", &["run", "--cap-set", "none", "p.syn", "--report", "r.json"]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, ""), "{ended:?}");
+    let report = fs::read_to_string(folder.path().join("r.json")).unwrap();
+    assert!(report.contains("Capability not granted: stdout"), "{report}");
+}
+
+#[test]
+fn a_program_that_does_not_parse_runs_nothing_and_shows_each_line() {
+    let folder = Folder::new(&[("p.syn", "print(\"never\")\nlet x be\nx += 1\n")]);
+    let ended = folder.go("thirdwall", &["run", "--sandbox", "p.syn"]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, ""));
+    assert!(
+        ended.err.contains("Parse error: p.syn:2:9") && ended.err.contains(" 3 | x += 1"),
+        "{}",
+        ended.err
+    );
+    assert_eq!(folder.go("thirdwall", &["check", "p.syn"]).code, 1);
+    assert_eq!(folder.go("thirdwall", &["check", SANDBOX]).code, 0);
+}
+
+#[test]
+fn called_as_synsema_it_has_the_pages_exit_codes() {
+    let folder = Folder::new(&[("p.syn", "print(1)\n")]);
+    assert_eq!(folder.go("synsema", &["run", "--sandbox", "p.syn"]).out, "1\n");
+    let unknown = folder.go("synsema", &["run", "--bad", "p.syn"]);
+    assert_eq!((unknown.code, unknown.err.as_str()), (2, "unknown flag '--bad'\n"));
+    let both = folder.go("synsema", &["run", "--sandbox", "--cap-set", "none", "p.syn"]);
+    assert_eq!(both.code, 2);
+    assert!(both.err.contains("mutually exclusive"), "{}", both.err);
+    assert_eq!(folder.go("synsema", &["run", "nosuch.syn"]).code, 2);
+    assert_eq!(folder.go("synsema", &["run", "--cap-set", "", "p.syn"]).code, 2);
+    assert_eq!(folder.go("synsema", &["run", "--cap-set", "stdot", "p.syn"]).code, 2);
+}
+
+#[test]
+fn format_json_is_one_line_with_the_exit_code_unchanged() {
+    let folder = Folder::new(&[("p.syn", "print(\"a\")\nprint(1 / 0)\n")]);
+    let ended = folder.go("synsema", &["run", "--format", "json", "p.syn"]);
+    assert_eq!(ended.code, 1);
+    let line: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(line["ok"], false);
+    assert_eq!(line["output"], serde_json::json!(["a"]));
+    assert_eq!(line["errors"], serde_json::json!(["Runtime error: p.syn:2:9: Division by zero"]));
+    assert_eq!(line["exit"], 1);
+}
+
+#[test]
+fn conform_prints_one_line_and_succeeds_even_when_the_program_fails() {
+    let folder = Folder::new(&[("p.syn", "print(\"a\")\nprint(1 / 0)\n")]);
+    let ended = folder.go("synsema", &["conform", "p.syn"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let line: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(line["ok"], false);
+    assert_eq!(line["out"], serde_json::json!(["a"]));
+}
+
+#[test]
+fn tests_of_a_folder_are_counted_over_all_files() {
+    let good = "test \"adds\"\n    assert_eq(1 + 1, 2)\n";
+    let bad = "test \"fails\"\n    assert_eq(1, 2)\n";
+    let folder = Folder::new(&[("t/a.syn", good), ("t/deep/b.syn", bad), ("t/other.txt", "")]);
+    let ended = folder.go("synsema", &["test", "t"]);
+    assert_eq!(ended.code, 1);
+    let lines: Vec<&str> = ended.out.lines().collect();
+    assert_eq!(lines[..2], ["t/a.syn:", "✓ adds"], "{ended:?}");
+    assert_eq!(*lines.last().unwrap(), "1 passed, 1 failed (2 total)");
+    assert_eq!(folder.go("synsema", &["test", "t/a.syn"]).out, "✓ adds\n1 passed, 0 failed (1 total)\n");
+    assert_eq!(folder.go("synsema", &["test", "synsema"]).code, 1, "a binary is no program");
+}
+
+#[test]
+fn modules_beside_the_program_are_found_and_others_are_not() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("far.syn"), "export let x be 1\n").unwrap();
+    let folder = Folder::new(&[
+        ("m/lib.syn", "use \"deep.syn\" as deep\nexport task sq(n)\n    give deep.one() * n * n\n"),
+        ("m/deep.syn", "export task one()\n    give 1\n"),
+        ("p.syn", "use \"m/lib.syn\" as lib\nprint(lib.sq(7))\n"),
+        ("q.syn", "use \"link.syn\" as far\nprint(far.x)\n"),
+    ]);
+    symlink(outside.path().join("far.syn"), folder.path().join("link.syn")).unwrap();
+    for words in [vec!["run", "p.syn"], vec!["run", "--sandbox", "p.syn"]] {
+        assert_eq!(folder.go("thirdwall", &words).out, "49\n");
+    }
+    let through_a_link = folder.go("thirdwall", &["run", "q.syn"]);
+    assert_eq!(through_a_link.code, 1);
+    assert!(through_a_link.err.contains("Module not found"), "{}", through_a_link.err);
+}
+
+#[test]
+fn a_built_executable_carries_program_modules_and_ceiling() {
+    let folder = Folder::new(&[
+        ("m/lib.syn", "export task sq(n)\n    give n * n\n"),
+        ("p.syn", "use \"m/lib.syn\" as lib\nprint(lib.sq(7))\nprint(args())\n"),
+    ]);
+    assert_eq!(folder.go("thirdwall", &["build", "p.syn", "-o", "open", "--cap-set", "stdout"]).code, 0);
+    assert_eq!(folder.go("thirdwall", &["build", "p.syn", "-o", "shut", "--cap-set", "none"]).code, 0);
+    fs::remove_dir_all(folder.path().join("m")).unwrap();
+    let open = folder.go("open", &["--help", "x"]);
+    assert_eq!((open.code, open.out.as_str()), (0, "49\n[\"--help\", \"x\"]\n"), "{open:?}");
+    assert_eq!(folder.go("shut", &[]).code, 1);
+}
+
+#[test]
+fn fuel_ends_a_program_that_never_ends() {
+    let folder = Folder::new(&[("p.syn", "print(\"before\")\nwhile true\n    let x be 1\n")]);
+    let ended = folder.go("thirdwall", &["run", "--sandbox", "--fuel", "100000", "p.syn"]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, "before\n"), "{ended:?}");
+    let timed = folder.go("thirdwall", &["run", "--sandbox", "--wall", "300ms", "p.syn"]);
+    assert_eq!((timed.code, timed.out.as_str()), (124, "before\n"), "what was printed stays: {timed:?}");
+}
