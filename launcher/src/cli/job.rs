@@ -81,11 +81,20 @@ impl Program {
     }
 
     /// A module's text: a file beside the program or below, never reached through a link that leads out.
+    ///
+    /// Only files that are named as programs: the errors of one show its lines, and a program may be hostile.
     fn module(&self, name: &str) -> Option<Vec<u8>> {
+        let extension = match self.language {
+            Language::Synsema => ".syn",
+            Language::Scua => ".scua",
+        };
+        if !name.ends_with(extension) {
+            return None;
+        }
         let top = Path::new(&self.name).parent().map(Path::to_path_buf).unwrap_or_default();
         let top = if top.as_os_str().is_empty() { Path::new(".").to_path_buf() } else { top };
         let real = Path::new(name).canonicalize().ok()?;
-        if !real.starts_with(top.canonicalize().ok()?) {
+        if !real.starts_with(top.canonicalize().ok()?) || real.extension() != Path::new(name).extension() {
             return None;
         }
         File::open(real).and_then(bounded).ok()

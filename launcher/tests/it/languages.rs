@@ -161,6 +161,14 @@ fn modules_beside_the_program_are_found_and_others_are_not() {
     let through_a_link = folder.go("thirdwall", &["run", "q.syn"]);
     assert_eq!(through_a_link.code, 1);
     assert!(through_a_link.err.contains("Module not found"), "{}", through_a_link.err);
+    for name in [".env", "alias.syn"] {
+        let program = format!("use \"{name}\" as far\nprint(1)\n");
+        fs::write(folder.path().join(".env"), "KEY=secret\n").unwrap();
+        let _made = symlink(".env", folder.path().join("alias.syn"));
+        fs::write(folder.path().join("r.syn"), program).unwrap();
+        let ended = folder.go("thirdwall", &["run", "--sandbox", "r.syn"]);
+        assert!(ended.code == 1 && !ended.err.contains("secret"), "{name}: {ended:?}");
+    }
 }
 
 #[test]
