@@ -2,18 +2,17 @@
 //!
 //! Source: user_namespaces(7), capabilities(7), mount_setattr(2) "ID-mapped mounts".
 
-use super::step::{AtStep, Failure, Step};
-use crate::sys::{
-    clone::{self, Side},
-    mount, process,
+use super::{
+    holder::Holder,
+    step::{AtStep, Failure, Step},
 };
+use crate::sys::{mount, process};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
     sys::{
         signal::Signal,
         stat::{Mode, fstat},
-        wait::waitpid,
     },
     unistd::{Pid, write},
 };
@@ -55,12 +54,19 @@ impl HostIds {
 
 /// Writes the maps of `pid`'s new user namespace: one id inside, one outside.
 pub(crate) fn write_maps(pid: Pid, inside: (u32, u32), outside: HostIds) -> Result<(), Errno> {
-    if !nix::unistd::geteuid().is_root() {
+    if !may_drop_groups() {
         // Without it an unprivileged caller may not write a group map (user_namespaces(7)).
         write_proc(pid, "setgroups", "deny")?;
     }
     write_proc(pid, "uid_map", &format!("{} {} 1", inside.0, outside.uid))?;
     write_proc(pid, "gid_map", &format!("{} {} 1", inside.1, outside.gid))
+}
+
+/// Whether groups can be dropped in a new user namespace: not by an ordinary user, nor by the root of a container that
+/// was made by one, where the kernel refuses setgroups(2) for good.
+pub(crate) fn may_drop_groups() -> bool {
+    let denied = || std::fs::read("/proc/self/setgroups").is_ok_and(|state| state.starts_with(b"deny"));
+    nix::unistd::geteuid().is_root() && !denied()
 }
 
 fn write_proc(pid: Pid, name: &str, content: &str) -> Result<(), Errno> {
@@ -97,20 +103,10 @@ const fn is_for_everybody(mode: libc::mode_t) -> bool {
 
 /// A user namespace that exists only for its maps: a child makes it, and its descriptor keeps it.
 fn user_namespace(inside: (u32, u32), outside: HostIds) -> Result<OwnedFd, Errno> {
-    match clone::fork_into(libc::CLONE_NEWUSER as u64)? {
-        Side::Child => loop {
-            nix::unistd::pause();
-        },
-        Side::Parent { pid, pidfd: _pidfd } => {
-            let made = write_maps(pid, inside, outside).and_then(|()| {
-                let path = CString::new(format!("/proc/{pid}/ns/user")).map_err(|_| Errno::EINVAL)?;
-                open(path.as_c_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
-            });
-            nix::sys::signal::kill(pid, Signal::SIGKILL)?;
-            waitpid(pid, None)?;
-            made
-        }
-    }
+    let holder = Holder::of(libc::CLONE_NEWUSER)?;
+    write_maps(holder.pid(), inside, outside)?;
+    let path = CString::new(format!("/proc/{}/ns/user", holder.pid())).map_err(|_| Errno::EINVAL)?;
+    open(path.as_c_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
 /// Becomes the jail's user, with no supplementary group where the kernel lets a process drop them.

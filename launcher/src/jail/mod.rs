@@ -11,6 +11,7 @@
 //! has run. The type says how far a jail is: only a staged one can be started, and only once.
 
 pub mod filter;
+mod holder;
 mod identity;
 mod init;
 #[cfg(debug_assertions)]
@@ -35,7 +36,10 @@ use init::InitPipes;
 use nix::{
     errno::Errno,
     fcntl::OFlag,
-    sys::socket::{AddressFamily, SockFlag, SockType, socketpair},
+    sys::{
+        signal::Signal,
+        socket::{AddressFamily, SockFlag, SockType, socketpair},
+    },
     unistd::pipe2,
 };
 use policies::plan::{Network, Plan};
@@ -109,7 +113,7 @@ impl Jail<Ready> {
             Network::OwnEmpty => namespaces |= libc::CLONE_NEWNET,
         }
         staged.reached(Step::Clone)?;
-        let (inside, host) = (staged.inside, staged.host);
+        let (inside, host, filtered) = (staged.inside, staged.host, staged.filter.is_some());
         match clone::fork_into(namespaces as u64).at(Step::Clone)? {
             Side::Child => {
                 // The parent's ends: the lifeline above all, whose last writer must be the supervisor.
@@ -118,31 +122,42 @@ impl Jail<Ready> {
             }
             Side::Parent { pid, pidfd } => {
                 drop((control_child, exit, lifeline_child, staged));
-                let told = identity::write_maps(pid, inside, host)
+                let let_go = identity::write_maps(pid, inside, host)
                     .at(Step::IdMaps)
-                    .and_then(|()| socket::send(control.as_fd(), b"g", None).at(Step::IdMaps))
-                    .and_then(|()| listen(control.as_fd()));
+                    .and_then(|()| socket::send(control.as_fd(), b"g", None).at(Step::IdMaps));
+                let told = match let_go {
+                    Ok(()) => listen(control.as_fd()),
+                    Err(failure) => {
+                        // A child that failed before is gone or deaf, and has told why.
+                        let _gone = crate::sys::pidfd::send_signal(pidfd.as_fd(), Signal::SIGKILL);
+                        Err(listen(control.as_fd()).err().unwrap_or(failure))
+                    }
+                };
                 match told {
-                    Ok(Told { payload: Some(payload_pidfd), listener, scratch, terminal }) => Ok(Running {
-                        init: pid,
-                        init_pidfd: pidfd,
-                        payload_pidfd,
-                        exit_pipe,
-                        lifeline,
-                        listener,
-                        scratch,
-                        streams: Streams {
-                            stdin: streams.stdin,
-                            stdout: streams.stdout,
-                            stderr: streams.stderr,
-                            terminal,
-                            frames: streams.frames,
-                        },
-                    }),
+                    // A payload that died without a word before the filter stood closed the channel just like an exec.
+                    Ok(Told { payload: Some(payload_pidfd), listener, scratch, terminal })
+                        if listener.is_some() == filtered =>
+                    {
+                        Ok(Running {
+                            init: pid,
+                            init_pidfd: pidfd,
+                            payload_pidfd,
+                            exit_pipe,
+                            lifeline,
+                            listener,
+                            scratch,
+                            streams: Streams {
+                                stdin: streams.stdin,
+                                stdout: streams.stdout,
+                                stderr: streams.stderr,
+                                terminal,
+                                frames: streams.frames,
+                            },
+                        })
+                    }
                     told => {
                         drop(lifeline);
-                        let _gone =
-                            crate::sys::pidfd::send_signal(pidfd.as_fd(), nix::sys::signal::Signal::SIGKILL);
+                        let _gone = crate::sys::pidfd::send_signal(pidfd.as_fd(), Signal::SIGKILL);
                         let _reaped = init::reap(&pidfd);
                         Err(told.err().unwrap_or(Failure {
                             step: Step::ForkPayload,

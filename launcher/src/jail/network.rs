@@ -4,14 +4,16 @@
 //! theirs is shared: its loopback is down, the filter refuses sockets, and Landlock scopes abstract ones.
 //! Source: network_namespaces(7), setns(2), ioctl_ns(2).
 
-use super::step::{AtStep, Failure, Step};
-use crate::sys::clone::{self, Side};
+use super::{
+    holder::Holder,
+    step::{AtStep, Failure, Step},
+};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
     mount::MsFlags,
     sched::{CloneFlags, setns},
-    sys::{signal::Signal, stat::Mode, statfs, wait::waitpid},
+    sys::{stat::Mode, statfs},
 };
 use std::{ffi::CString, fs, io, os::fd::OwnedFd, os::unix::fs::MetadataExt, path::Path};
 
@@ -49,21 +51,11 @@ fn make_pin() -> Result<OwnedFd, Errno> {
         return Err(Errno::EPERM);
     }
     fs::OpenOptions::new().create(true).append(true).open(PIN).map_err(errno)?;
-    match clone::fork_into(libc::CLONE_NEWNET as u64)? {
-        Side::Child => loop {
-            nix::unistd::pause();
-        },
-        Side::Parent { pid, pidfd: _pidfd } => {
-            let path = format!("/proc/{pid}/ns/net");
-            let made = CString::new(path.as_str())
-                .map_err(|_| Errno::EINVAL)
-                .and_then(|path| open(path.as_c_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()));
-            // Where /run can't be mounted on, the namespace still serves this start.
-            let _pinned =
-                nix::mount::mount(Some(path.as_str()), PIN, None::<&str>, MsFlags::MS_BIND, None::<&str>);
-            nix::sys::signal::kill(pid, Signal::SIGKILL)?;
-            waitpid(pid, None)?;
-            made
-        }
-    }
+    let holder = Holder::of(libc::CLONE_NEWNET)?;
+    let path = format!("/proc/{}/ns/net", holder.pid());
+    let file = CString::new(path.as_str()).map_err(|_| Errno::EINVAL)?;
+    let made = open(file.as_c_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    // Where /run can't be mounted on, the namespace still serves this start.
+    let _pinned = nix::mount::mount(Some(path.as_str()), PIN, None::<&str>, MsFlags::MS_BIND, None::<&str>);
+    Ok(made)
 }

@@ -24,12 +24,24 @@ use nix::{
 use std::{
     convert::Infallible,
     ffi::CString,
+    mem::ManuallyDrop,
     os::fd::{AsFd, OwnedFd},
 };
 
 /// Runs as the payload's first process.
 pub(crate) fn run(staged: Staged, channel: Channel<'_>) -> ! {
-    match confine(staged, channel) {
+    // Descriptors are closed by number below: their owners must not close them once more.
+    let staged = ManuallyDrop::new(staged);
+    // The channel moves out of the way of the low numbers, so that a failure after they are closed can be told too.
+    let control = match fd::duplicate_above(channel.0, 16).at(Step::PayloadSession) {
+        Ok(control) => control,
+        Err(failure) => {
+            channel.fail(failure);
+            exit_now(125)
+        }
+    };
+    let channel = Channel(control.as_fd());
+    match confine(&staged, channel) {
         Ok(never) => match never {},
         Err(failure) => {
             channel.fail(failure);
@@ -38,7 +50,7 @@ pub(crate) fn run(staged: Staged, channel: Channel<'_>) -> ! {
     }
 }
 
-fn confine(staged: Staged, channel: Channel<'_>) -> Result<Infallible, Failure> {
+fn confine(staged: &Staged, channel: Channel<'_>) -> Result<Infallible, Failure> {
     staged.reached(Step::PayloadSession)?;
     setsid().at(Step::PayloadSession)?;
     let terminal = match &staged.terminal {
@@ -46,13 +58,11 @@ fn confine(staged: Staged, channel: Channel<'_>) -> Result<Infallible, Failure> 
         None => None,
     };
     staged.reached(Step::Streams)?;
-    // The channel moves out of the way of the low numbers, like the program's file below.
-    let control = fd::duplicate_above(channel.0, 16).at(Step::Streams)?;
+    // The program's file moves out of the way of the low numbers.
     let program = match &staged.program {
         Program::Itself(file) => Some(fd::duplicate_above(file.as_fd(), 16).at(Step::Streams)?),
         Program::Path(_) => None,
     };
-    let channel = Channel(control.as_fd());
     let passed = streams(staged.streams.as_ref(), terminal.as_ref()).at(Step::Streams)?;
     // What this process inherited is not used from here on: the low numbers go now, so that they are free under any
     // limit on descriptors, and the rest goes at the exec.
@@ -77,7 +87,7 @@ fn confine(staged: Staged, channel: Channel<'_>) -> Result<Infallible, Failure> 
     let itself = matches!(staged.program, Program::Itself(_)).then(|| opened.as_fd());
 
     staged.reached(Step::ResourceLimits)?;
-    resource_limits(&staged)?;
+    resource_limits(staged)?;
     staged.reached(Step::DropLinuxCaps)?;
     identity::drop_linux_caps()?;
     staged.reached(Step::NotDumpable)?;

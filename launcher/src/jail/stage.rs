@@ -137,7 +137,7 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
         network: plan.network,
         inside: (plan.identity.uid, plan.identity.gid),
         host,
-        drop_groups: nix::unistd::geteuid().is_root(),
+        drop_groups: identity::may_drop_groups(),
         cgroup_entries: inputs.cgroup_entries,
         root,
         copy_in,
