@@ -1,0 +1,114 @@
+//! The launcher is killed at any moment: nothing of the jail survives it.
+
+use crate::{
+    given::Given,
+    host::{Who, is_root},
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// Longest time that the kernel gets to tear a jail down on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Processes whose arguments hold the text. Init and the steps before the exec still have the launcher's.
+pub(super) fn processes_with(text: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if pid != std::process::id() && String::from_utf8_lossy(&arguments).contains(text) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+#[track_caller]
+pub(super) fn all_gone(text: &str) {
+    let start = Instant::now();
+    loop {
+        let left = processes_with(text);
+        if left.is_empty() {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{text} is still alive: {left:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The first process of the program in a launcher's jail, as the host counts.
+pub(super) fn payload_of(launcher: u32) -> u32 {
+    let start = Instant::now();
+    let child = |pid: u32| -> Option<u32> {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    };
+    loop {
+        if let Some(payload) = child(launcher).and_then(child) {
+            return payload;
+        }
+        assert!(start.elapsed() < PATIENCE, "{launcher} has no jail");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn nanos() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| u64::from(now.subsec_nanos()))
+}
+
+/// 200 moments, from before the clone to well after the exec.
+#[test]
+fn nothing_survives_a_killed_launcher() {
+    let (seed, everybody) = (nanos(), Who::all());
+    let rounds = 200 / everybody.len() as u64;
+    for who in everybody {
+        for round in 0..rounds {
+            let mark = format!("sudden-death-{}-{who:?}-{round}", std::process::id());
+            let mut launcher = Given::bare(*who).start(&["processes", "outlive", "3", &mark]);
+            // Evenly over 0 to 15 ms, in an order that differs from run to run.
+            let moment = (round * 7_919 + seed) % 15_000;
+            thread::sleep(Duration::from_micros(moment));
+            launcher.kill().unwrap();
+            launcher.wait().unwrap();
+            all_gone(&mark);
+        }
+    }
+}
+
+#[test]
+fn nothing_survives_a_launcher_killed_long_after_the_start() {
+    for who in Who::all() {
+        let mark = format!("late-death-{}-{who:?}", std::process::id());
+        let given = Given::bare(*who).plainly();
+        let mut launcher = given.start(&["processes", "outlive", "5", &mark]);
+        let mut line = String::new();
+        BufReader::new(launcher.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready yes\n");
+        // Launcher, init, the program and its five children, which left their session and forgot their parent.
+        assert_eq!(processes_with(&mark).len(), 8);
+        launcher.kill().unwrap();
+        launcher.wait().unwrap();
+        all_gone(&mark);
+    }
+}
+
+/// The kernel lets a stopped parent's children run on; init and the lifeline don't depend on it.
+#[test]
+fn a_killed_init_ends_the_run() {
+    if !is_root() {
+        return;
+    }
+    let mark = format!("killed-init-{}", std::process::id());
+    let launcher = Given::bare(Who::Root).start(&["processes", "outlive", "3", &mark]);
+    let payload = payload_of(launcher.id());
+    let stat = fs::read_to_string(format!("/proc/{payload}/stat")).unwrap();
+    let init: i32 = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(init), nix::sys::signal::Signal::SIGKILL).unwrap();
+    let ended = crate::given::end(launcher);
+    assert_ne!(ended.code, 0, "{ended:?}");
+    all_gone(&mark);
+}
