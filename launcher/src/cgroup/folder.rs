@@ -2,6 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
+    hash::{BuildHasher, RandomState},
     io::{self, Read, Write},
     os::fd::OwnedFd,
     os::unix::fs::OpenOptionsExt,
@@ -19,9 +20,12 @@ const PAUSE: Duration = Duration::from_micros(500);
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
-/// A name that no other jail of this process has.
+/// A name that no other jail has: of this process by its serial number, of others by chance. A process number alone is not
+/// enough: another pid namespace may have the same one, and so had a killed launcher whose group still stands.
 pub(super) fn fresh_name() -> String {
-    format!("{PREFIX}{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed))
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let chance = RandomState::new().hash_one(serial);
+    format!("{PREFIX}{}-{serial}-{chance:016x}", std::process::id())
 }
 
 /// A folder that is removed when dropped.
@@ -34,7 +38,7 @@ impl Folder {
     /// Makes `parent/name`.
     ///
     /// # Errors
-    /// Those of mkdir(2); `AlreadyExists` if another pid namespace has the same name.
+    /// Those of mkdir(2).
     pub(super) fn create(parent: &Path, name: &str) -> io::Result<Self> {
         let path = parent.join(name);
         std::fs::create_dir(&path)?;
