@@ -29,7 +29,7 @@ impl std::fmt::Debug for Ended {
                 .field("output", &report.output);
             shown.field("errors", &report.errors).field("audit", &refused).field("usage", &report.usage);
         }
-        shown.field("stdout", &self.stdout).field("stderr", &self.stderr).finish()
+        shown.field("stderr", &self.stderr).field("stdout", &self.stdout).finish()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
 use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Instant};
 
 /// What a jail could leave on this host under a name of thirdwall's.
-fn traces() -> BTreeSet<String> {
+pub(super) fn traces() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     found.extend(mounts.lines().filter(|line| line.contains("thirdwall")).map(str::to_owned));
@@ -64,7 +64,7 @@ fn a_thousand_jails_leave_nothing() {
     assert_eq!(processes_with(&mark), [0; 0]);
     // Other tests' jails come and go meanwhile; theirs are gone when they are.
     let own: Vec<String> = traces().difference(&before).cloned().collect();
-    super::leftovers::settled(own);
+    settled(own);
     if is_root() && Path::new("/run/thirdwall").exists() {
         let pins: Vec<_> =
             fs::read_dir("/run/thirdwall").unwrap().flatten().map(|entry| entry.file_name()).collect();

@@ -1,12 +1,15 @@
 //! The launcher is killed at any moment: nothing of the jail survives it.
 
 use crate::{
-    given::Given,
-    host::{Who, is_root},
+    given::{Given, on_host},
+    host::{self, Who, is_root},
 };
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead, BufReader},
+    path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -64,6 +67,7 @@ fn nanos() -> u64 {
 #[test]
 fn nothing_survives_a_killed_launcher() {
     let (seed, everybody) = (nanos(), Who::all());
+    let before = super::leftovers::traces();
     let rounds = 200 / everybody.len() as u64;
     for who in everybody {
         for round in 0..rounds {
@@ -76,7 +80,26 @@ fn nothing_survives_a_killed_launcher() {
             launcher.wait().unwrap();
             all_gone(&mark);
         }
+        sweep(*who, &before);
     }
+}
+
+/// A killed launcher leaves its empty groups; `doctor` removes them.
+fn sweep(who: Who, before: &BTreeSet<String>) {
+    let mut doctor = Command::new(&host::programs().thirdwall);
+    doctor.arg("doctor").current_dir("/");
+    let ended = on_host(who, doctor);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let left = super::leftovers::traces();
+    let groups: Vec<_> =
+        left.iter().filter(|trace| trace.starts_with("/sys/fs/cgroup") && is_abandoned(trace)).collect();
+    assert!(groups.is_empty(), "{groups:?}");
+}
+
+/// Whether the launcher that a group is named after is gone.
+fn is_abandoned(group: &str) -> bool {
+    let launcher = group.rsplit('/').next().and_then(|name| name.split('-').nth(1));
+    launcher.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
 }
 
 #[test]
