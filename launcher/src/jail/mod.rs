@@ -231,7 +231,8 @@ fn listen(control: BorrowedFd<'_>) -> Result<Told, Failure> {
     loop {
         let mut message = [0; Failure::SIZE + 1];
         let (length, descriptor) = match socket::receive(control, &mut message) {
-            Err(Errno::EINTR) => continue,
+            // A child that ended without reading its go resets the channel; what it had told is still there.
+            Err(Errno::EINTR | Errno::ECONNRESET) => continue,
             other => other.at(Step::Clone)?,
         };
         if length == 0 {
