@@ -91,8 +91,10 @@ fn sweep(who: Who, before: &BTreeSet<String>) {
     let ended = on_host(who, doctor);
     assert_eq!(ended.code, 0, "{ended:?}");
     let left = super::leftovers::traces();
-    let groups: Vec<_> =
-        left.iter().filter(|trace| trace.starts_with("/sys/fs/cgroup") && is_abandoned(trace)).collect();
+    let groups: Vec<_> = left
+        .difference(before)
+        .filter(|trace| trace.starts_with("/sys/fs/cgroup") && is_abandoned(trace))
+        .collect();
     assert!(groups.is_empty(), "{groups:?}");
 }
 
