@@ -153,11 +153,13 @@ fn endless_output_is_cut_at_exactly_the_limit() {
 fn a_fork_bomb_is_held_and_ends_by_the_clock() {
     let bomb = "f() { f | f & f | f; }; f";
     let outcome = script(bomb).with("--wall 2s --pids 40 --cpu none").go();
-    assert!(
-        matches!(outcome.report.status, Verdict::WallTime | Verdict::Processes),
-        "{:?}",
-        outcome.report.status
-    );
+    let counted = row(&outcome, LimitName::Pids).means.starts_with("cgroup");
+    match outcome.report.status {
+        Verdict::WallTime | Verdict::Processes => {}
+        // Without a group nobody counts what the kernel refuses.
+        Verdict::Nonzero if !counted => {}
+        other => panic!("{other:?}"),
+    }
     if outcome.report.status == Verdict::WallTime {
         let late = outcome.report.usage.wall.unwrap().0 - 2000;
         assert!(late < 1000, "{late} ms late");
