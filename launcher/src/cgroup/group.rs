@@ -14,6 +14,15 @@ use std::{
     path::Path,
 };
 
+/// How init comes into its group.
+#[derive(Debug)]
+pub enum Entry {
+    /// It writes `0` to each of these files (version 1: one for each hierarchy).
+    Written(Vec<OwnedFd>),
+    /// It is made in the group of this folder (version 2: CLONE_INTO_CGROUP, Linux 5.7).
+    Born(OwnedFd),
+}
+
 /// What the kernel counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Events {
@@ -94,25 +103,16 @@ impl Cgroup {
         Ok(Self { kind })
     }
 
-    /// Files for init to enter through, one for each hierarchy: it writes `0` to each.
+    /// The way in for init.
     ///
     /// # Errors
     /// Those of open(2).
-    pub fn entry_files(&self) -> io::Result<Vec<OwnedFd>> {
+    pub fn entry(&self) -> io::Result<Entry> {
         match &self.kind {
-            Kind::V1(group) => group.entry_files(),
-            Kind::V2(group) => group.entry_files(),
-        }
-    }
-
-    /// The folder's descriptor for CLONE_INTO_CGROUP (version 2, Linux 5.7).
-    ///
-    /// # Errors
-    /// Those of open(2); `Unsupported` on version 1.
-    pub fn folder(&self) -> io::Result<OwnedFd> {
-        match &self.kind {
-            Kind::V1(_) => Err(io::ErrorKind::Unsupported.into()),
-            Kind::V2(group) => group.folder(),
+            Kind::V1(group) => group.entry_files().map(Entry::Written),
+            Kind::V2(group) => {
+                group.folder().map(|folder| folder.map_or(Entry::Written(Vec::new()), Entry::Born))
+            }
         }
     }
 

@@ -48,7 +48,15 @@ fn lent() -> Option<(HostFacts, Means)> {
 
 /// Runs `script` in the group: each entry file is one of its standard streams.
 fn run_in(group: &Cgroup, script: &str) -> std::process::ExitStatus {
-    let mut files = group.entry_files().unwrap().into_iter().map(Stdio::from);
+    let files = match group.entry().unwrap() {
+        Entry::Written(files) => files,
+        // Tests can't be born there, but may write as well.
+        Entry::Born(folder) => {
+            let path = format!("/proc/self/fd/{}/cgroup.procs", std::os::fd::AsRawFd::as_raw_fd(&folder));
+            vec![std::fs::OpenOptions::new().write(true).open(path).unwrap().into()]
+        }
+    };
+    let mut files = files.into_iter().map(Stdio::from);
     let mut next = || files.next().unwrap_or_else(Stdio::null);
     Command::new("sh")
         .args(["-c", &format!("for f in 0 1 2; do echo 0 >&$f; done; {script}")])
@@ -63,7 +71,7 @@ fn run_in(group: &Cgroup, script: &str) -> std::process::ExitStatus {
 fn without_limits_of_its_own_no_folder_is_made() {
     let Some((facts, _)) = lent() else { return };
     let group = Cgroup::create(&limits(Some(1 << 20), Some(3), Some(5), Means::Polling), &facts).unwrap();
-    assert!(group.entry_files().unwrap().is_empty());
+    assert!(matches!(group.entry().unwrap(), Entry::Written(files) if files.is_empty()));
     assert_eq!(group.usage(), Usage::default());
 }
 
@@ -128,7 +136,7 @@ fn the_group_is_gone_after_remove() {
 }
 
 #[test]
-fn a_group_of_version_2_is_entered_by_its_one_file() {
+fn a_process_is_born_in_a_group_of_version_2() {
     // Where the controllers are version 1's, the unified hierarchy still counts processor time.
     let place = Path::new("/sys/fs/cgroup/unified");
     if !place.join("cgroup.procs").exists() {
@@ -138,9 +146,37 @@ fn a_group_of_version_2_is_entered_by_its_one_file() {
     let place =
         super::super::place::Unified { path: place.to_owned(), controllers: Vec::new(), enable: None };
     let group = v2::Group::create_in(&place, None, None).unwrap();
+    let path = group.paths()[0].to_owned();
     let group = Cgroup { kind: Kind::V2(group) };
     run_in(&group, "head -c 100m /dev/zero | cksum >/dev/null");
     assert!(group.cpu_us().unwrap() > 10_000);
     assert!(group.memory_alarm().unwrap().is_none());
-    assert!(group.folder().is_ok());
+    let Entry::Born(folder) = group.entry().unwrap() else { unreachable!() };
+    assert_eq!(born_in(&folder), format!("0::/{}\n", path.file_name().unwrap().to_str().unwrap()));
+}
+
+/// Which unified group a process that is made in `folder` says it is in.
+fn born_in(folder: &OwnedFd) -> String {
+    use crate::sys::{clone, process, wait};
+    let (read, write) = std::io::pipe().unwrap();
+    match clone::fork_into(0, Some(folder.as_fd())).unwrap() {
+        clone::Side::Child => {
+            // Other threads are not there: no allocation until the end.
+            let mut bytes = [0; 1024];
+            let file = nix::fcntl::open(
+                "/proc/self/cgroup",
+                nix::fcntl::OFlag::O_RDONLY,
+                nix::sys::stat::Mode::empty(),
+            );
+            let length = file.ok().and_then(|file| nix::unistd::read(&file, &mut bytes).ok()).unwrap_or(0);
+            let _told = nix::unistd::write(&write, &bytes[..length]);
+            process::exit_now(0)
+        }
+        clone::Side::Parent { pidfd: child, .. } => {
+            drop(write);
+            let told = std::io::read_to_string(read).unwrap();
+            wait::collect(child.as_fd()).unwrap();
+            told.lines().filter(|line| line.starts_with("0::")).map(|line| format!("{line}\n")).collect()
+        }
+    }
 }

@@ -55,22 +55,19 @@ impl Group {
         Ok(Self { folder: Some(folder), memory: memory.is_some() })
     }
 
-    pub(super) fn entry_files(&self) -> io::Result<Vec<OwnedFd>> {
-        self.folder.iter().map(|folder| folder.open_to_write("cgroup.procs")).collect()
-    }
-
     #[cfg(test)]
     pub(super) fn paths(&self) -> Vec<&std::path::Path> {
         self.folder.iter().map(Folder::path).collect()
     }
 
-    pub(super) fn folder(&self) -> io::Result<OwnedFd> {
-        let folder = self.folder.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+    /// The folder, if there is one.
+    pub(super) fn folder(&self) -> io::Result<Option<OwnedFd>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
         OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
             .open(folder.path())
-            .map(OwnedFd::from)
+            .map(|folder| Some(folder.into()))
     }
 
     pub(super) fn cpu_us(&self) -> Option<u64> {

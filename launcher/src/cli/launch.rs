@@ -7,7 +7,7 @@ use super::{
     report::Destination,
 };
 use crate::{
-    cgroup::Cgroup,
+    cgroup::{Cgroup, Entry},
     error::Error,
     jail::{CopyIn, Inputs, Jail},
     supervisor::{self, Keep, Sink, Source, Wants, signals},
@@ -110,9 +110,9 @@ pub(super) fn start(
     } else {
         None
     };
-    let cgroup_entries = match &cgroup {
-        Some(cgroup) => cgroup.entry_files().map_err(lost("open the cgroup"))?,
-        None => Vec::new(),
+    let entry = match &cgroup {
+        Some(cgroup) => cgroup.entry().map_err(lost("open the cgroup"))?,
+        None => Entry::Written(Vec::new()),
     };
     let terminal = if extras.terminal {
         Some(
@@ -124,7 +124,7 @@ pub(super) fn start(
         None
     };
     let inputs = Inputs {
-        cgroup_entries,
+        cgroup: entry,
         terminal,
         job: extras.job,
         copy_in: extras.copy_in,

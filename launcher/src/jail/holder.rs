@@ -29,7 +29,7 @@ impl Holder {
     /// As clone3(2) and pipe2(2) give them.
     pub(crate) fn of(flags: libc::c_int) -> Result<Self, Errno> {
         let (ours, lifeline) = pipe2(OFlag::O_CLOEXEC)?;
-        match clone::fork_into(flags as u64)? {
+        match clone::fork_into(flags as u64, None)? {
             Side::Child => {
                 drop(lifeline);
                 let mut byte = [0];

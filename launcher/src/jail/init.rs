@@ -9,11 +9,14 @@ use super::{
     stage::Staged,
     step::{AtStep, Failure, Step},
 };
-use crate::sys::{
-    clone::{self, Side},
-    fd, keyring,
-    process::exit_now,
-    socket, wait,
+use crate::{
+    cgroup::Entry,
+    sys::{
+        clone::{self, Side},
+        fd, keyring,
+        process::exit_now,
+        socket, wait,
+    },
 };
 use nix::{
     errno::Errno,
@@ -54,9 +57,11 @@ pub(crate) fn run(staged: Staged, pipes: InitPipes) -> ! {
 fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure> {
     let channel = Channel(pipes.control.as_fd());
     staged.reached(Step::EnterCgroup)?;
-    for entry in &staged.cgroup_entries {
-        // "0" is the writer itself, wherever it stands: no lock of other groups is taken.
-        write(entry, b"0").at(Step::EnterCgroup)?;
+    if let Entry::Written(files) = &staged.cgroup {
+        for file in files {
+            // "0" is the writer itself, wherever it stands: no lock of other groups is taken.
+            write(file, b"0").at(Step::EnterCgroup)?;
+        }
     }
     staged.reached(Step::CgroupNamespace)?;
     unshare(CloneFlags::CLONE_NEWCGROUP).at(Step::CgroupNamespace)?;
@@ -96,7 +101,7 @@ fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure
     child.add(Signal::SIGCHLD);
     SigSet::all().thread_block().at(Step::ForkPayload)?;
     let signals = SignalFd::with_flags(&child, SfdFlags::SFD_CLOEXEC).at(Step::ForkPayload)?;
-    match clone::fork_into(0).at(Step::ForkPayload)? {
+    match clone::fork_into(0, None).at(Step::ForkPayload)? {
         Side::Child => payload::run(staged, channel),
         Side::Parent { pid, pidfd } => {
             channel.payload(pidfd.as_fd()).at(Step::ForkPayload)?;

@@ -28,9 +28,12 @@ pub use running::{ExitRecord, Running, Streams};
 pub use stage::{CopyIn, Inputs};
 pub use step::{Failure, Step};
 
-use crate::sys::{
-    clone::{self, Side},
-    socket,
+use crate::{
+    cgroup::Entry,
+    sys::{
+        clone::{self, Side},
+        socket,
+    },
 };
 use init::InitPipes;
 use nix::{
@@ -114,7 +117,11 @@ impl Jail<Ready> {
         }
         staged.reached(Step::Clone)?;
         let (inside, host, filtered) = (staged.inside, staged.host, staged.filter.is_some());
-        match clone::fork_into(namespaces as u64).at(Step::Clone)? {
+        let group = match &staged.cgroup {
+            Entry::Born(folder) => Some(folder.as_fd()),
+            Entry::Written(_) => None,
+        };
+        match clone::fork_into(namespaces as u64, group).at(Step::Clone)? {
             Side::Child => {
                 // The parent's ends: the lifeline above all, whose last writer must be the supervisor.
                 drop((control, exit_pipe, lifeline, streams));

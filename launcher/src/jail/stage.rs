@@ -10,7 +10,7 @@ use super::{
     root::StagedRoot,
     step::{AtStep, Failure, Step},
 };
-use crate::sys::process::StringArray;
+use crate::{cgroup::Entry, sys::process::StringArray};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
@@ -34,8 +34,8 @@ pub struct CopyIn {
 /// What the caller hands over besides the plan.
 #[derive(Debug)]
 pub struct Inputs {
-    /// Descriptors into which init writes `0` to enter the cgroup.
-    pub cgroup_entries: Vec<OwnedFd>,
+    /// The way into the cgroup.
+    pub cgroup: Entry,
     /// Whether the payload gets a terminal of its own, and its size.
     pub terminal: Option<nix::pty::Winsize>,
     /// The runtime's job (`policies::wire`), for that payload.
@@ -72,7 +72,7 @@ pub(crate) struct Staged {
     pub(crate) inside: (u32, u32),
     pub(crate) host: HostIds,
     pub(crate) drop_groups: bool,
-    pub(crate) cgroup_entries: Vec<OwnedFd>,
+    pub(crate) cgroup: Entry,
     pub(crate) root: StagedRoot,
     pub(crate) copy_in: Vec<(CString, CopyIn)>,
     pub(crate) hostname: CString,
@@ -138,7 +138,7 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
         inside: (plan.identity.uid, plan.identity.gid),
         host,
         drop_groups: identity::may_drop_groups(),
-        cgroup_entries: inputs.cgroup_entries,
+        cgroup: inputs.cgroup,
         root,
         copy_in,
         hostname: text(&plan.hostname, Step::HostName)?,

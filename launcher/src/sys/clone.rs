@@ -1,10 +1,13 @@
 //! clone3(2): the two forks of a start.
 
 use nix::{errno::Errno, unistd::Pid};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Namespace and behaviour flags of clone3(2), as one word.
 pub(crate) type CloneFlags = u64;
+
+/// From linux/sched.h.
+const CLONE_INTO_CGROUP: CloneFlags = 0x2_0000_0000;
 
 /// Which side of the fork runs.
 #[derive(Debug)]
@@ -20,18 +23,19 @@ pub(crate) enum Side {
     Child,
 }
 
-/// Forks into new namespaces. The child runs on a copy of the caller's memory, as after fork(2).
+/// Forks into new namespaces and, if given, into a group of cgroup version 2 (its folder; Linux 5.7). The child runs on a
+/// copy of the caller's memory, as after fork(2).
 ///
-/// Source: clone(2), section "clone3()"; Linux 5.3 (with `CLONE_PIDFD`, 5.2).
+/// Source: clone(2), section "clone3()"; Linux 5.3 (with `CLONE_PIDFD`, 5.2); cgroups(7).
 ///
 /// Invariant: called by a single-threaded process only, so that no lock of another thread is copied while held.
 ///
 /// # Errors
 /// The errno of clone3(2): EPERM and ENOSPC where namespaces are not to be had.
-pub(crate) fn fork_into(flags: CloneFlags) -> Result<Side, Errno> {
+pub(crate) fn fork_into(flags: CloneFlags, group: Option<BorrowedFd<'_>>) -> Result<Side, Errno> {
     let mut pidfd: libc::c_int = -1;
     let mut args = libc::clone_args {
-        flags: flags | libc::CLONE_PIDFD as u64,
+        flags: flags | libc::CLONE_PIDFD as u64 | group.map_or(0, |_| CLONE_INTO_CGROUP),
         pidfd: (&raw mut pidfd) as u64,
         child_tid: 0,
         parent_tid: 0,
@@ -41,7 +45,7 @@ pub(crate) fn fork_into(flags: CloneFlags) -> Result<Side, Errno> {
         tls: 0,
         set_tid: 0,
         set_tid_size: 0,
-        cgroup: 0,
+        cgroup: group.map_or(0, |group| group.as_raw_fd() as u64),
     };
     // SAFETY: `args` is a live clone_args of the size passed and `pidfd` outlives the call; without CLONE_VM the
     // child has a copy of this memory and of this stack; the process has one thread (see Invariant).
