@@ -1,5 +1,79 @@
-//! stubs.
+//! Names of families that aren't built yet, and of machines' affairs under the pure profile: bound to stubs that
+//! say so, never `Undefined variable`. A family that builds one of them comes earlier in the list and wins.
 
-use super::Builtin;
+use super::{Builtin, Profile};
 
-pub(super) const TABLE: &[Builtin] = &[];
+const fn local(name: &'static str, why: &'static str) -> Builtin {
+    let mut b = Builtin::missing(name, NOT_BUILT);
+    b.profile = Profile::Native(why);
+    b
+}
+
+const NOT_BUILT: &str = "this family of builtins isn't built into this runtime yet";
+const FILES: &str = "this run has no filesystem";
+const CHILDREN: &str = "this run has no child processes";
+const HUB: &str = "this run has no child processes nor an I/O hub (select/proc_* need a process)";
+const SOCKETS: &str = "this run has no sockets";
+const DATABASE: &str = "this run has no database drivers";
+const SCHEDULER: &str = "this run has no scheduler";
+
+macro_rules! table {
+    ($(($why:expr, [$($name:literal),* $(,)?])),* $(,)? ; plain [$($plain:literal),* $(,)?]) => {
+        pub(super) const TABLE: &[Builtin] = &[
+            $($(local($name, $why),)*)*
+            $(Builtin::missing($plain, NOT_BUILT),)*
+        ];
+    };
+}
+
+table! {
+    (FILES, [
+        "read_file", "read_file_bytes", "file_exists", "file_info", "list_dir", "grep", "write_file", "append_file",
+        "edit_file", "delete_file", "delete_dir", "cwd", "zip_create", "tar_create", "zip_extract", "tar_extract",
+        "render", "mtls_identity", "parquet_read", "parquet_write",
+    ]),
+    (CHILDREN, ["run", "proc_spawn"]),
+    (HUB, [
+        "select", "proc_recv", "proc_send", "proc_select", "proc_wait", "proc_kill", "proc_close",
+        "proc_close_stdin", "proc_status", "proc_stats", "proc_resize", "watch", "watch_recv", "watch_stats",
+        "watch_close",
+    ]),
+    (SOCKETS, [
+        "ws_connect", "ws_send", "ws_recv", "ws_close", "tcp_connect", "tcp_listen", "tcp_accept", "tcp_send",
+        "tcp_recv", "tcp_close", "push_send",
+    ]),
+    (DATABASE, [
+        "db_open", "db_close", "sql", "sql_exec", "sql_batch", "sql_tables", "paged", "mongo_find", "mongo_insert",
+        "mongo_update", "mongo_delete", "redis_get", "redis_set", "redis_del",
+    ]),
+    (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);
+    plain [
+        "rng", "random_normal", "shuffle", "choice", "sample", "rng_spawn", "complex", "real", "imag", "conj", "arg",
+        "array", "zeros", "ones", "full", "arange", "linspace", "identity", "eye", "shape", "ndim", "size",
+        "reshape", "transpose", "at", "to_list", "concat", "stack", "argmin", "argmax", "cumsum", "diff", "matmul",
+        "dot", "solve", "det", "inv", "norm", "trace", "eig", "svd", "corr", "cov", "lstsq", "polyfit", "polyval",
+        "csv_parse", "csv_encode", "toml_parse", "toml_encode", "xml_parse", "summarize", "count_by", "pivot",
+        "fill_missing", "drop_missing", "fill_nan", "sum_of", "mean_of", "min_of", "max_of", "median_of",
+        "quantile_of", "first_of", "n_unique_of", "format_time", "parse_time", "date_parts", "date", "datetime",
+        "duration", "parse_date", "parse_datetime", "timestamp", "to_timezone", "add_days", "add_months", "truncate",
+        "date_range", "in_units", "weekday", "bytes", "decode", "bytes_to_int", "int_to_bytes", "int_to_bytes_le",
+        "sha256", "sha512", "sha512_256", "keccak256", "hash160", "hmac", "hmac_sha256", "verify_hmac",
+        "constant_time_eq", "password_hash", "password_verify", "hkdf_sha256", "aes_gcm_encrypt", "aes_gcm_decrypt",
+        "ecdh_shared_secret", "ecdh_public", "ecdh_keypair", "multipart_encode", "fetch", "http", "http_get",
+        "http_post", "http_put", "http_delete", "http_bytes", "pipe", "pipe_send", "pipe_recv", "pipe_close", "env",
+        "secret", "reveal", "as_secret", "bearer", "term_open", "agents", "agent_stop", "bus_publish",
+        "bus_subscribe", "bus_recv", "bus_unsubscribe", "bus_topics", "remember", "recall", "forget_memory",
+        "memory_summary", "add_rule", "check_rules", "get_rules", "create_progress", "start_step", "complete_step",
+        "fail_step", "resume_point", "progress_display", "progress_percent", "state_set", "state_get", "state_incr",
+        "state_delete", "state_all", "llm_available", "llm_usage", "llm_step", "llm_stream", "chart_svg", "chart",
+        "svg_to_png", "svg_to_pdf", "trace_of", "private", "declassify", "label_of", "is_private", "spend",
+        "spend_total", "attest", "attest_key", "attestation_verify", "groth16_verify", "jwt_sign", "jwt_verify",
+        "jwt_decode", "totp", "totp_verify", "captoken_create", "captoken_verify", "oidc_verify",
+        "http_signature_verify", "webauthn_verify", "evm_call", "evm_send", "abi_encode", "abi_decode",
+        "solana_call", "algorand_call", "btc_call", "bech32_encode", "bech32_decode", "rlp_encode", "rlp_decode",
+        "secp256k1_sign", "ed25519_sign", "schnorr_sign", "http_sign", "secp256k1_verify", "ed25519_verify",
+        "schnorr_verify", "mnemonic_new", "mnemonic_to_seed", "hd_derive", "keystore_open", "wif_import", "ok",
+        "created", "not_found", "fail", "html", "respond", "redirect", "content", "page", "laplace_noise",
+        "gaussian_noise", "lineage", "receipt",
+    ]
+}

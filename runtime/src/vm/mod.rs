@@ -17,3 +17,17 @@ pub mod trap;
 pub mod value;
 
 pub use machine::Machine;
+
+/// A member of a value that isn't a map.
+pub(crate) fn field_of(
+    value: &value::Value,
+    name: &str,
+    core: &crate::partition::Core,
+) -> Result<value::Value, trap::Fault> {
+    steps::field(value, name, core, steps::Member::Plain)
+}
+
+/// A map of capabilities and scopes as a ceiling.
+pub(crate) fn ceiling_of(map: &value::Map) -> Result<policies::ceiling::Ceiling, trap::Fault> {
+    steps::ceiling_of(map, false)
+}
