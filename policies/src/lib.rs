@@ -11,6 +11,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod audit;
+pub mod broker;
 pub mod capability;
 pub mod ceiling;
 pub mod error;
