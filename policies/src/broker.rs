@@ -414,9 +414,13 @@ mod tests {
 
     #[test]
     fn steering_names_are_known() {
-        for (name, steering) in
-            [("LD_PRELOAD", true), ("DYLD_X", true), ("SYNSEMA_AUDIT", true), ("SYNSEMA_LLM_MODEL", false), ("LDX", false)]
-        {
+        for (name, steering) in [
+            ("LD_PRELOAD", true),
+            ("DYLD_X", true),
+            ("SYNSEMA_AUDIT", true),
+            ("SYNSEMA_LLM_MODEL", false),
+            ("LDX", false),
+        ] {
             assert_eq!(steers(name), steering, "{name}");
         }
     }

@@ -250,6 +250,12 @@ impl Request {
         &self.ceiling
     }
 
+    /// Where relative paths start.
+    #[must_use]
+    pub fn base(&self) -> &Base {
+        &self.base
+    }
+
     /// The value of PATH inside: where commands without a slash are looked up, on the host and in the jail alike.
     #[must_use]
     pub fn search_path(&self) -> &str {

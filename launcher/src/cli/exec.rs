@@ -20,6 +20,7 @@ pub(super) fn exec(args: &ExecArgs) -> Result<u8, Error> {
         copy_in: copy::into(&args.copy_in)?,
         copy_out: copy::out_of(&args.copy_out)?,
         terminal: terminal == Terminal::Own,
+        lent: None,
     };
     let host = probe::fast();
     let plan = launch::plan(&request, &host, Sockets::Skipped)?;

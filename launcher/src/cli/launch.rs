@@ -7,6 +7,7 @@ use super::{
     report::Destination,
 };
 use crate::{
+    broker::Lent,
     cgroup::{Cgroup, Entry},
     error::Error,
     jail::{CopyIn, Inputs, Jail},
@@ -17,7 +18,7 @@ use policies::{
     facts::HostFacts,
     plan::{Means, Plan},
     report::Report,
-    request::{Request, Terminal},
+    request::{Request, Subject, Terminal},
     units::Bytes,
 };
 use std::{
@@ -53,6 +54,8 @@ pub(super) struct Extras {
     pub(super) copy_out: Vec<CopyOut>,
     /// Whether there is a terminal.
     pub(super) terminal: bool,
+    /// What a runtime may ask for.
+    pub(super) lent: Option<Lent>,
 }
 
 /// Where the streams of a run go.
@@ -93,6 +96,16 @@ impl Streams {
     /// The caller's input was the program itself.
     pub(super) fn no_input(&mut self) {
         self.stdin = Source::Empty;
+    }
+}
+
+/// What a language runtime may ask for: what its jail was planned with.
+pub(super) fn lent(request: &Request) -> Option<Lent> {
+    match request.subject() {
+        Subject::Runtime { .. } => {
+            Some(Lent { ceiling: request.ceiling().clone(), base: request.base().clone() })
+        }
+        Subject::Command { .. } => None,
     }
 }
 
@@ -146,6 +159,7 @@ pub(super) fn start(
             None => Keep::Nothing,
         },
         signals: Some(signals),
+        lent: extras.lent,
     };
     let report = supervisor::supervise(running, &plan, cgroup, wants);
     let copied = scratch.map_or(Ok(()), |scratch| copy::take(&scratch, &plan, &extras.copy_out));

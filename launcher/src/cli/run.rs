@@ -108,7 +108,8 @@ fn of_program(
     if args.file == "-" {
         streams.no_input();
     }
-    let extras = Extras { job: Some(program.job(header)?), ..Extras::default() };
+    let extras =
+        Extras { job: Some(program.job(header)?), lent: launch::lent(&request), ..Extras::default() };
     let (report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;
     if let Some(destination) = destination {
         destination.write(&report)?;

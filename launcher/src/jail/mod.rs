@@ -159,6 +159,7 @@ impl Jail<Ready> {
                                 stderr: streams.stderr,
                                 terminal,
                                 frames: streams.frames,
+                                broker: streams.broker,
                             },
                         })
                     }

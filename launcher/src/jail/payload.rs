@@ -135,9 +135,9 @@ fn open_terminal(size: &nix::pty::Winsize, channel: Channel<'_>) -> Result<Owned
 
 /// Puts the streams to their numbers and gives the first number that is not passed.
 fn streams(streams: Option<&ChildStreams>, terminal: Option<&OwnedFd>) -> Result<i32, Errno> {
-    let plain = |wanted: [Option<&OwnedFd>; 5]| -> Result<i32, Errno> {
+    let plain = |wanted: [Option<&OwnedFd>; 6]| -> Result<i32, Errno> {
         // All out of the way first: one of them may stand on the number of another.
-        let mut high: [Option<OwnedFd>; 5] = [None, None, None, None, None];
+        let mut high: [Option<OwnedFd>; 6] = [None, None, None, None, None, None];
         for (slot, descriptor) in high.iter_mut().zip(wanted) {
             if let Some(descriptor) = descriptor {
                 *slot = Some(fd::duplicate_above(descriptor.as_fd(), 16)?);
@@ -154,9 +154,10 @@ fn streams(streams: Option<&ChildStreams>, terminal: Option<&OwnedFd>) -> Result
     };
     match (streams, terminal) {
         (Some(s), _) => {
-            plain([Some(&s.stdin), Some(&s.stdout), Some(&s.stderr), s.job.as_ref(), s.frames.as_ref()])
+            let (job, frames, broker) = (s.job.as_ref(), s.frames.as_ref(), s.broker.as_ref());
+            plain([Some(&s.stdin), Some(&s.stdout), Some(&s.stderr), job, frames, broker])
         }
-        (None, Some(slave)) => plain([Some(slave), Some(slave), Some(slave), None, None]),
+        (None, Some(slave)) => plain([Some(slave), Some(slave), Some(slave), None, None, None]),
         (None, None) => Err(Errno::EBADF),
     }
 }

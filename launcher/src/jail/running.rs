@@ -16,6 +16,8 @@ pub struct Streams {
     pub terminal: Option<OwnedFd>,
     /// Read end of the language runtime's frames (`policies::wire`).
     pub frames: Option<OwnedFd>,
+    /// The supervisor's end of the language runtime's requests (`policies::broker`).
+    pub broker: Option<OwnedFd>,
 }
 
 /// Handles on a running jail. Dropping `lifeline` kills all of it.

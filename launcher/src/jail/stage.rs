@@ -14,7 +14,11 @@ use crate::{cgroup::Entry, sys::process::StringArray};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
-    sys::{signal::SigSet, stat::Mode},
+    sys::{
+        signal::SigSet,
+        socket::{AddressFamily, SockFlag, SockType, socketpair},
+        stat::Mode,
+    },
     unistd::pipe2,
 };
 use policies::plan::{FilterName, Network, Payload, Plan, Stream};
@@ -46,7 +50,7 @@ pub struct Inputs {
     pub signal_mask: SigSet,
 }
 
-/// The payload's ends of its streams: numbers 0, 1, 2 and, for the runtime, 3 and 4.
+/// The payload's ends of its streams: numbers 0, 1, 2 and, for the runtime, 3, 4 and 5.
 #[derive(Debug)]
 pub(crate) struct ChildStreams {
     pub(crate) stdin: OwnedFd,
@@ -54,6 +58,7 @@ pub(crate) struct ChildStreams {
     pub(crate) stderr: OwnedFd,
     pub(crate) job: Option<OwnedFd>,
     pub(crate) frames: Option<OwnedFd>,
+    pub(crate) broker: Option<OwnedFd>,
 }
 
 /// The file to execute.
@@ -98,6 +103,7 @@ pub(crate) struct ParentStreams {
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) frames: Option<OwnedFd>,
+    pub(crate) broker: Option<OwnedFd>,
 }
 
 pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStreams), Failure> {
@@ -183,20 +189,25 @@ fn streams(
 ) -> Result<(Option<ChildStreams>, ParentStreams), Failure> {
     let step = Step::Streams;
     if terminal {
-        return Ok((None, ParentStreams { stdin: None, stdout: None, stderr: None, frames: None }));
+        return Ok((
+            None,
+            ParentStreams { stdin: None, stdout: None, stderr: None, frames: None, broker: None },
+        ));
     }
     let pipe = || pipe2(OFlag::O_CLOEXEC).at(step);
     let (stdin, stdin_feed) = pipe()?;
     let (stdout_drain, stdout) = pipe()?;
     let (stderr_drain, stderr) = pipe()?;
-    let (frames_drain, frames) = match plan.payload {
+    let (frames_drain, frames, broker, broker_child) = match plan.payload {
         Payload::Runtime => {
             let (drain, feed) = pipe()?;
-            (Some(drain), Some(feed))
+            let pair = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC);
+            let (ours, theirs) = pair.at(step)?;
+            (Some(drain), Some(feed), Some(ours), Some(theirs))
         }
-        Payload::Command { .. } => (None, None),
+        Payload::Command { .. } => (None, None, None, None),
     };
-    let child = ChildStreams { stdin, stdout, stderr, job, frames };
+    let child = ChildStreams { stdin, stdout, stderr, job, frames, broker: broker_child };
     let parent = ParentStreams {
         // Not granted: the only writer is closed here, so that the payload reads the end at once.
         stdin: match plan.stdin {
@@ -206,6 +217,7 @@ fn streams(
         stdout: Some(stdout_drain),
         stderr: Some(stderr_drain),
         frames: frames_drain,
+        broker,
     };
     Ok((Some(child), parent))
 }

@@ -8,6 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most entries of the filter: a loop around a refused call would fill any log.
 const FILTER_ENTRIES: usize = 100;
+/// Most denials of the broker: a runtime that was taken over may ask for ever.
+const BROKER_ENTRIES: usize = 1000;
 /// Most entries of a run, and most bytes of text in them: some come from a peer that may be hostile.
 const ENTRIES: usize = 10_000;
 const TEXT: usize = 4 << 20;
@@ -18,6 +20,7 @@ pub(super) struct Audit {
     context: &'static str,
     entries: Vec<Entry>,
     of_filter: usize,
+    of_broker: usize,
     text: usize,
     dropped: u64,
     next: u64,
@@ -26,7 +29,7 @@ pub(super) struct Audit {
 impl Audit {
     /// An empty one; `context` is what the payload is called in entries that the supervisor makes.
     pub(super) fn new(context: &'static str) -> Self {
-        Self { context, entries: Vec::new(), of_filter: 0, text: 0, dropped: 0, next: 1 }
+        Self { context, entries: Vec::new(), of_filter: 0, of_broker: 0, text: 0, dropped: 0, next: 1 }
     }
 
     /// Notes a refused system call, with the capability that stands nearest to it.
@@ -50,13 +53,13 @@ impl Audit {
     pub(super) fn add(&mut self, mut entry: Entry) {
         let over = match entry.layer {
             Layer::Filter => self.of_filter >= FILTER_ENTRIES,
+            Layer::Broker => self.of_broker >= BROKER_ENTRIES,
             Layer::Gate
             | Layer::Profile
             | Layer::Namespaces
             | Layer::Root
             | Layer::Landlock
             | Layer::Network
-            | Layer::Broker
             | Layer::Limits => self.entries.len() >= ENTRIES,
         };
         let text = [&entry.context, &entry.capability, &entry.source, &entry.reason, &entry.target];
@@ -66,9 +69,8 @@ impl Audit {
             self.dropped += 1;
             return;
         }
-        if entry.layer == Layer::Filter {
-            self.of_filter += 1;
-        }
+        self.of_filter += usize::from(entry.layer == Layer::Filter);
+        self.of_broker += usize::from(entry.layer == Layer::Broker);
         self.text += text;
         entry.seq = self.next;
         self.next += 1;

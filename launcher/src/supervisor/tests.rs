@@ -77,6 +77,7 @@ fn wants() -> Wants {
         stderr: Sink::Nowhere,
         keep: Keep::AtMost(Bytes(1 << 20)),
         signals: None,
+        lent: None,
     }
 }
 
@@ -128,6 +129,7 @@ fn fake(script: &str) -> Fake {
             stderr: Some(err_read),
             terminal: None,
             frames: Some(frames_read),
+            broker: None,
         },
     };
     // It waits for this, so that its descriptor could be opened.

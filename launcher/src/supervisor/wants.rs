@@ -1,6 +1,7 @@
 //! What the caller of a run wants of its streams.
 
 use super::signals::SignalSource;
+use crate::broker::Lent;
 use policies::units::Bytes;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -85,4 +86,6 @@ pub struct Wants {
     pub keep: Keep,
     /// Signals, blocked before the jail was made; `None` where the caller has its own way to stop a run.
     pub signals: Option<SignalSource>,
+    /// What a language runtime may ask for; `None`: nothing.
+    pub lent: Option<Lent>,
 }

@@ -21,6 +21,7 @@ use super::{
     wants::{Keep, Sink, Wants},
 };
 use crate::{
+    broker::Broker,
     cgroup::Cgroup,
     jail::{ExitRecord, Running},
     sys::pidfd,
@@ -77,6 +78,8 @@ enum Event {
     ErrReadable,
     /// The runtime has sent frames.
     Frames,
+    /// The runtime asks for something.
+    Asked,
     /// The jail takes input.
     InWritable,
     /// There is input.
@@ -142,6 +145,7 @@ struct Watch<'p> {
     /// Closed only when everything is over: init watches the other end.
     _lifeline: OwnedFd,
     refuser: Option<Refuser>,
+    broker: Option<Broker>,
     watcher: Watcher,
     out: Outlet,
     err: Outlet,
@@ -206,6 +210,7 @@ impl<'p> Watch<'p> {
             exit: running.exit_pipe,
             _lifeline: running.lifeline,
             refuser: running.listener.map(Refuser::new),
+            broker: streams.broker.zip(wants.lent).map(|(socket, lent)| Broker::new(socket, lent)),
             watcher: Watcher::new(&plan.limits, cgroup, running.init, running.scratch, started),
             out: Outlet::new(streams.terminal.or(streams.stdout), stdout),
             err: Outlet::new(streams.stderr, stderr),
@@ -282,6 +287,10 @@ impl<'p> Watch<'p> {
         }
         if ready.has(Event::Frames) {
             self.frames();
+        }
+        // Behind the frames: what the gate has said of a request stands before what the broker says.
+        if ready.has(Event::Asked) {
+            self.asked();
         }
         let frames = ready.has(Event::Frames);
         if frames || ready.has(Event::OutReadable) || ready.has(Event::OutWritable) {
@@ -363,7 +372,8 @@ impl<'p> Watch<'p> {
     fn wait(&mut self) -> Ready {
         let now = Instant::now();
         let refusals_at = self.refuser.as_mut().and_then(|refuser| refuser.ready_at(now));
-        let timeout = self.timeout(now, refusals_at);
+        let requests_at = self.broker.as_mut().and_then(|broker| broker.ready_at(now));
+        let timeout = self.timeout(now, refusals_at, requests_at);
         let running = self.ending.is_none();
         let mut on = Waiting::default();
         let alarm = self.watcher.alarm().filter(|_| running);
@@ -377,6 +387,8 @@ impl<'p> Watch<'p> {
             alarm.map_or(PollFlags::empty(), |alarm| alarm.flags()),
         );
         on.add(Event::Refused, refuser.map(AsFd::as_fd), PollFlags::POLLIN);
+        let broker = self.broker.as_ref().filter(|_| requests_at.is_none());
+        on.add(Event::Asked, broker.and_then(Broker::requests), PollFlags::POLLIN);
         on.add(Event::OutWritable, self.out.writable(), PollFlags::POLLOUT);
         on.add(Event::OutReadable, self.out.readable(), PollFlags::POLLIN);
         on.add(Event::ErrWritable, self.err.writable(), PollFlags::POLLOUT);
@@ -405,7 +417,12 @@ impl<'p> Watch<'p> {
     }
 
     /// How long the wait may last; `None`: for ever.
-    fn timeout(&self, now: Instant, refusals_at: Option<Instant>) -> Option<Duration> {
+    fn timeout(
+        &self,
+        now: Instant,
+        refusals_at: Option<Instant>,
+        requests_at: Option<Instant>,
+    ) -> Option<Duration> {
         if self.collected {
             // Without a writer left, what there is to read is there now.
             let frames = self.frames.as_ref().filter(|_| self.idle()).and_then(Frames::readable);
@@ -415,7 +432,7 @@ impl<'p> Watch<'p> {
         if self.ending.is_some() || self.killed {
             return None;
         }
-        let at = [self.watcher.wake_at(), self.kill_at, refusals_at].into_iter().flatten().min();
+        let at = [self.watcher.wake_at(), self.kill_at, refusals_at, requests_at].into_iter().flatten().min();
         at.map(|at| at.saturating_duration_since(now))
     }
 
@@ -439,6 +456,7 @@ impl<'p> Watch<'p> {
         // Init is about to end by itself, and everything in the jail with it; this makes sure of it.
         self.kill();
         self.refuser = None;
+        self.broker = None;
         self.input.close();
     }
 
@@ -525,6 +543,16 @@ impl<'p> Watch<'p> {
         }
         if let Some(cause) = self.watcher.look(now) {
             self.end(cause);
+        }
+    }
+
+    /// The runtime asks for something.
+    fn asked(&mut self) {
+        let Some(broker) = &mut self.broker else { return };
+        let audit = &mut self.audit;
+        if let Err(breach) = broker.serve(&mut |entry| audit.add(entry)) {
+            self.broker = None;
+            self.end(Cause::Broken(format!("the runtime broke the broker's protocol: {breach}")));
         }
     }
 

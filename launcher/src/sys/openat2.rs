@@ -3,6 +3,7 @@
 use nix::{
     errno::Errno,
     fcntl::{OFlag, OpenHow, ResolveFlag, openat2},
+    sys::stat::Mode,
 };
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -10,12 +11,22 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 ///
 /// Source: openat2(2), Linux 5.6.
 pub(crate) fn beneath(top: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Errno> {
-    let how = OpenHow::new()
-        .flags(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW)
-        .resolve(
-            ResolveFlag::RESOLVE_BENEATH
-                | ResolveFlag::RESOLVE_NO_MAGICLINKS
-                | ResolveFlag::RESOLVE_NO_SYMLINKS,
-        );
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW;
+    inside(top, path, flags, Mode::empty())
+}
+
+/// Opens what is at `path` below `top`, through no link of any kind.
+///
+/// Source: openat2(2), Linux 5.6. EAGAIN: something was renamed meanwhile.
+pub(crate) fn inside(top: BorrowedFd<'_>, path: &str, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
+    let resolve =
+        ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS | ResolveFlag::RESOLVE_NO_SYMLINKS;
+    openat2(top, path, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode).resolve(resolve))
+}
+
+/// A handle on what is at `path`, from `top` on and through links wherever they lead; nothing is opened by it.
+pub(crate) fn through_links(top: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Errno> {
+    let how =
+        OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
     openat2(top, path, how)
 }

@@ -39,3 +39,46 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usiz
     }
     Ok((message.bytes, descriptor))
 }
+
+/// Sends one message without waiting, with a descriptor or without.
+///
+/// # Errors
+/// EAGAIN if the other side's queue is full.
+pub(crate) fn try_send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+) -> Result<(), Errno> {
+    let raw = descriptor.map(|d| [d.as_raw_fd()]);
+    let rights = raw.as_ref().map(|raw| [ControlMessage::ScmRights(raw)]);
+    let control: &[ControlMessage<'_>] = rights.as_ref().map_or(&[], |r| r);
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, flags, None).map(drop)
+}
+
+/// A message from a peer that may send none but bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plain {
+    /// So many; 0 = the end.
+    Bytes(usize),
+    /// It is longer than the buffer.
+    Cut,
+    /// There were descriptors beside it. They have no number here: the kernel has closed them.
+    WithDescriptor,
+}
+
+/// Receives one message without waiting and without room for descriptors.
+///
+/// Source: unix(7): without a buffer for them, descriptors are closed and MSG_CTRUNC is set.
+pub(crate) fn receive_plain(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Plain, Errno> {
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, None, flags)?;
+    Ok(if message.flags.contains(MsgFlags::MSG_CTRUNC) {
+        Plain::WithDescriptor
+    } else if message.flags.contains(MsgFlags::MSG_TRUNC) {
+        Plain::Cut
+    } else {
+        Plain::Bytes(message.bytes)
+    })
+}

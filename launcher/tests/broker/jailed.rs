@@ -1,0 +1,265 @@
+//! What the peer does, act by act. It ends with 0 if all was as the act says.
+
+use crate::peer::{Peer, frames, job, send_with_descriptor};
+use policies::{
+    broker::{self, By, How, MOST_MESSAGE, Request, What},
+    wire::{self, EndFrame, Frame},
+};
+use std::{collections::BTreeMap, io::Write, process::ExitCode};
+
+const ENOENT: By = By::Kernel(2);
+
+/// Runs in the jail, and ends as a runtime does: with a last frame.
+pub(crate) fn main() -> ExitCode {
+    let done = std::panic::catch_unwind(act);
+    let exit = i32::from(done.is_err());
+    tell(&Frame::End(EndFrame { exit, fuel: 0, heap_peak: 0, trap: None, llm_tokens: 0 }));
+    ExitCode::from(u8::from(done.is_err()))
+}
+
+fn tell(frame: &Frame) {
+    let mut bytes = Vec::new();
+    wire::encode(frame, &mut bytes);
+    frames().write_all(&bytes).unwrap();
+}
+
+fn act() {
+    let job = job();
+    let words: Vec<&str> = job.iter().map(String::as_str).collect();
+    let mut peer = Peer::new();
+    match words[..] {
+        ["everyday", top] => everyday(&mut peer, top),
+        ["escapes", top, outside] => escapes(&mut peer, top, outside),
+        ["patterns", top] => patterns(&mut peer, top),
+        ["kinds", top] => kinds(&mut peer, top),
+        ["kernel"] => kernel(&mut peer),
+        ["write only", top] => write_only(&mut peer, top),
+        ["nothing", top] => nothing(&mut peer, top),
+        ["many entries", top] => many_entries(&mut peer, top),
+        ["race", top] => race(&mut peer, top),
+        ["breach", how] => breach(&mut peer, how),
+        ["flood", top] => loop {
+            assert_eq!(peer.read(&format!("{top}/../x")), Err(By::Ceiling));
+        },
+        ["flood without reading"] => loop {
+            peer.send(&Request::Look { path: "/x".into() });
+        },
+        ["speed", top] => speed(&mut peer, top),
+        _ => panic!("no such act: {words:?}"),
+    }
+}
+
+fn everyday(peer: &mut Peer, top: &str) {
+    let at = |name: &str| format!("{top}/{name}");
+    assert_eq!(peer.read(&at("a.txt")).unwrap(), "inside");
+    assert_eq!(peer.read("a.txt").unwrap(), "inside", "relative to the caller's folder");
+    assert_eq!(peer.read(&at("deep/../a.txt")).unwrap(), "inside");
+    assert_eq!(peer.read(&at("none.txt")), Err(ENOENT));
+    peer.replace(&at("new.txt"), "one").unwrap();
+    peer.replace(&at("new.txt"), "two").unwrap();
+    peer.append(&at("new.txt"), "+").unwrap();
+    peer.append(&at("made/by/append.txt"), "x").unwrap();
+    assert_eq!(peer.read(&at("new.txt")).unwrap(), "two+");
+    peer.make_folder(&at("m/n")).unwrap();
+    peer.make_folder(&at("m/n")).unwrap();
+    assert!(peer.look(&at("m")).unwrap().is_dir);
+    assert!(!peer.look(&at("m/none/none")).unwrap().exists);
+    assert_eq!(peer.look(&at("a.txt")).unwrap().size, 6);
+    let names: Vec<String> = peer.list(&at("made")).unwrap().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["by"]);
+    assert_eq!(peer.remove(&at("m"), What::File), Err(By::Kernel(21)));
+    assert_eq!(peer.remove(&at("m"), What::Folder), Err(By::Kernel(39)));
+    peer.remove(&at("m/n"), What::Folder).unwrap();
+    peer.remove(&at("new.txt"), What::File).unwrap();
+    assert_eq!(peer.read(&at("new.txt")), Err(ENOENT));
+    assert_eq!(peer.done(&Request::Commit {}), Err(By::Misuse));
+    // Begun and left: nothing of it may stay.
+    assert!(matches!(peer.ask(&Request::Replace { path: at("left.txt") }).answer, broker::Answer::Opened));
+}
+
+fn escapes(peer: &mut Peer, top: &str, outside: &str) {
+    let at = |name: &str| format!("{top}/{name}");
+    for path in [
+        outside.to_owned(),
+        at("../outside/secret"),
+        at("x/../../outside/secret"),
+        "/etc/passwd".into(),
+        "../../../../../../etc/passwd".into(),
+        at("relative-out"),
+        at("absolute-out"),
+        at("folder-out/secret"),
+        at("folder-out/none"),
+        at("out-and-in/a.txt"),
+        at("dangling"),
+        at("circle"),
+        at("magic/etc/passwd"),
+    ] {
+        assert_eq!(peer.read(&path), Err(By::Ceiling), "{path}");
+        assert_eq!(peer.append(&path, "x"), Err(By::Ceiling), "{path}");
+        assert_eq!(peer.replace(&path, "x"), Err(By::Ceiling), "{path}");
+        assert_eq!(peer.look(&path).map(|_| ()), Err(By::Ceiling), "{path}");
+        assert_eq!(peer.list(&path).map(|_| ()), Err(By::Ceiling), "{path}");
+        assert_eq!(peer.make_folder(&path), Err(By::Ceiling), "{path}");
+    }
+    for path in [at("folder-out/secret"), at("../outside/secret")] {
+        assert_eq!(peer.remove(&path, What::File), Err(By::Ceiling), "{path}");
+    }
+    for path in [at("relative-in"), at("absolute-in"), at("folder-in/a.txt"), at("twice")] {
+        assert_eq!(peer.read(&path).unwrap(), "inside", "{path}");
+    }
+    // Written through a link that stays inside: what it leads to is replaced, not the link.
+    peer.replace(&at("relative-in"), "changed").unwrap();
+    assert_eq!(peer.read(&at("a.txt")).unwrap(), "changed");
+    peer.append(&at("folder-in/new.txt"), "n").unwrap();
+    assert_eq!(peer.read(&at("deep/new.txt")).unwrap(), "n");
+    // A link is an entry of its own: removing it touches nothing else.
+    peer.remove(&at("relative-out"), What::File).unwrap();
+    assert_eq!(peer.read(&at("nul\u{1}")), Err(By::Misuse));
+}
+
+fn patterns(peer: &mut Peer, top: &str) {
+    let at = |name: &str| format!("{top}/{name}");
+    assert_eq!(peer.read(&at("pub_a.txt")).unwrap(), "a");
+    assert_eq!(peer.read(&at("private.txt")), Err(By::Ceiling));
+    assert_eq!(peer.read(&at("pub_link")), Err(By::Ceiling), "a link out of the pattern, in the same folder");
+    assert_eq!(peer.read(&at("pub_fine")).unwrap(), "a", "a link within the pattern");
+    assert_eq!(peer.list(&at("")), Err(By::Ceiling));
+    assert_eq!(peer.read(&at("one/exact.txt")).unwrap(), "e");
+    assert_eq!(peer.read(&at("one/other.txt")), Err(By::Ceiling));
+    peer.replace(&at("later/file.txt"), "made").unwrap();
+    assert_eq!(peer.read(&at("later/file.txt")).unwrap(), "made");
+    assert_eq!(peer.replace(&at("later/other.txt"), "made"), Err(By::Ceiling));
+    assert_eq!(peer.read(&at("named-link")).unwrap(), "n", "the host named the link itself");
+}
+
+fn kinds(peer: &mut Peer, top: &str) {
+    for name in ["fifo", "socket", "null", "folder"] {
+        let path = format!("{top}/{name}");
+        assert_eq!(peer.read(&path), Err(By::Misuse), "{name}");
+        assert_eq!(peer.append(&path, "x"), Err(By::Misuse), "{name}");
+        assert_eq!(peer.replace(&path, "x"), Err(By::Misuse), "{name}");
+        peer.look(&path).unwrap();
+    }
+    assert_eq!(peer.list(&format!("{top}/a.txt")), Err(By::Kernel(20)));
+    assert_eq!(peer.read(&format!("{top}/a.txt/b")), Err(By::Kernel(20)));
+}
+
+fn kernel(peer: &mut Peer) {
+    for path in
+        ["/proc/self/mem", "/proc/1/environ", "/proc/self/root/etc/passwd", "/sys/kernel/notes", "/dev/null"]
+    {
+        assert_eq!(peer.read(path), Err(By::Ceiling), "{path}");
+        assert_eq!(peer.append(path, "x"), Err(By::Ceiling), "{path}");
+        assert_eq!(peer.remove(path, What::File), Err(By::Ceiling), "{path}");
+    }
+    assert!(peer.read("/etc/passwd").is_ok(), "all else is granted");
+}
+
+fn write_only(peer: &mut Peer, top: &str) {
+    let path = format!("{top}/a.txt");
+    assert_eq!(peer.read(&path), Err(By::Ceiling));
+    assert_eq!(peer.look(&path).map(|_| ()), Err(By::Ceiling));
+    peer.append(&path, "x").unwrap();
+    let reply = peer.ask(&Request::Open { path, how: How::Append });
+    let mut byte = [0];
+    assert!(
+        std::io::Read::read(&mut reply.file.unwrap(), &mut byte).is_err(),
+        "the descriptor can't be read"
+    );
+}
+
+fn nothing(peer: &mut Peer, top: &str) {
+    let path = format!("{top}/a.txt");
+    assert_eq!(peer.read(&path), Err(By::Ceiling));
+    assert_eq!(peer.replace(&path, "x"), Err(By::Ceiling));
+    assert_eq!(peer.remove(&path, What::File), Err(By::Ceiling));
+    let child = broker::Child {
+        ceiling: policies::ceiling::Ceiling::everything(),
+        profile: broker::Profile::Native,
+        env: BTreeMap::new(),
+        timeout_ms: 1000,
+        cwd: None,
+        filename: "x".into(),
+    };
+    assert!(peer.done(&Request::RunProgram(Box::new(child))).is_err());
+}
+
+fn many_entries(peer: &mut Peer, top: &str) {
+    assert_eq!(peer.list(&format!("{top}/many")).unwrap().len(), 5000);
+    assert_eq!(peer.list(&format!("{top}/more")), Err(By::Limit));
+}
+
+/// Opens while the folder is swapped for a link that leads out, until the swapper is done.
+fn race(peer: &mut Peer, top: &str) {
+    let (mut inside, mut denied, mut rounds) = (0_u32, 0_u32, 0_u32);
+    loop {
+        match peer.read(&format!("{top}/x/secret")) {
+            Ok(text) if text == "inside" => inside += 1,
+            Ok(text) => panic!("read from outside: {text}"),
+            Err(_) => denied += 1,
+        }
+        let _made = peer.append(&format!("{top}/x/made"), "m");
+        let _made = peer.replace(&format!("{top}/x/replaced"), "m");
+        let _made = peer.make_folder(&format!("{top}/x/folder"));
+        let _gone = peer.remove(&format!("{top}/x/victim"), What::File);
+        rounds += 1;
+        if rounds % 16 == 0 && peer.look(&format!("{top}/done")).unwrap().exists {
+            break;
+        }
+    }
+    assert!(inside > 0 && denied > 0, "{inside} inside, {denied} denied");
+}
+
+fn breach(peer: &mut Peer, how: &str) {
+    // Something right first, so that the breach is all that is wrong.
+    let look = Request::Look { path: "/x".into() };
+    assert_eq!(peer.look("/x").map(|_| ()), Err(By::Ceiling));
+    let right = |id| broker::encode(id, &look, b"").unwrap();
+    match how {
+        "malformed" => sent(Peer::send_bytes(b"\x05\0\0\0hello", &[])),
+        "short" => sent(Peer::send_bytes(b"\x05", &[])),
+        "length" => sent(Peer::send_bytes(b"\xff\xff\xff\xffx", &[])),
+        "oversized" => sent(Peer::send_bytes(&vec![b' '; MOST_MESSAGE + 1], &[])),
+        "much oversized" => sent(Peer::send_bytes(&vec![b' '; MOST_MESSAGE * 2], &[])),
+        "again" => sent(Peer::send_bytes(&right(1), &[])),
+        "ahead" => sent(Peer::send_bytes(&right(9), &[])),
+        "path" => {
+            let path = "a".repeat(broker::MOST_PATH + 1);
+            let long = broker::encode(2, &Request::Look { path }, b"").unwrap();
+            let _sent = Peer::send_bytes(&long, &[]);
+        }
+        "deep" => {
+            let head = "[".repeat(20_000);
+            let mut bytes = (head.len() as u32).to_le_bytes().to_vec();
+            bytes.extend(head.bytes());
+            let _sent = Peer::send_bytes(&bytes, &[]);
+        }
+        "answer" => {
+            let answer = broker::encode(2, &broker::Answer::Done, b"").unwrap();
+            let _sent = Peer::send_bytes(&answer, &[]);
+        }
+        "descriptor" => send_with_descriptor(&right(2)),
+        "tail" => sent(Peer::send_bytes(&broker::encode(2, &look, b"tail").unwrap(), &[])),
+        _ => panic!("no such breach: {how}"),
+    }
+    // It is ended here, whatever it does.
+    std::thread::sleep(std::time::Duration::from_secs(20));
+}
+
+/// The supervisor may be faster than the call's return: then there is nobody left to send to.
+fn sent(_sent: nix::Result<usize>) {}
+
+fn speed(peer: &mut Peer, top: &str) {
+    let path = format!("{top}/a.txt");
+    let mut times: Vec<std::time::Duration> = (0..2000)
+        .map(|_| {
+            let start = std::time::Instant::now();
+            let reply = peer.ask(&Request::Open { path: path.clone(), how: How::Read });
+            let time = start.elapsed();
+            assert!(reply.file.is_some());
+            time
+        })
+        .collect();
+    times.sort();
+    tell(&Frame::Print(times[times.len() / 2].as_nanos().to_string()));
+}

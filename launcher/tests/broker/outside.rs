@@ -1,0 +1,380 @@
+//! The outer side: prepares folders, runs the peer in its jail, looks at the report and at the disk.
+
+use launcher::{
+    broker::Lent,
+    cgroup::Entry,
+    jail::{Inputs, Jail},
+    probe,
+    supervisor::{Keep, Sink, Source, Wants, supervise},
+};
+use nix::{
+    fcntl::{AT_FDCWD, RenameFlags, renameat2},
+    sys::{
+        signal::SigSet,
+        stat::{Mode, SFlag, mknod},
+    },
+    unistd::mkfifo,
+};
+use policies::{
+    ceiling::Ceiling,
+    layer::Layer,
+    limits::Setting,
+    plan,
+    policy::Policy,
+    report::{Report, Verdict},
+    request::{Options, PathFacts, Profile, Subject, resolve},
+    scope::Base,
+    units::{Bytes, Millis},
+};
+use std::{
+    fs,
+    io::{Seek, Write},
+    os::unix::{fs::symlink, net::UnixListener},
+    path::Path,
+    process::{Command, ExitCode},
+    time::{Duration, Instant},
+};
+
+/// Folders for one test.
+struct Given {
+    folder: tempfile::TempDir,
+}
+
+impl Given {
+    /// `top` with a file in it, and `outside` beside it.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let given = Self { folder };
+        for name in ["top/deep", "outside"] {
+            fs::create_dir_all(given.at(name)).unwrap();
+        }
+        fs::write(given.at("top/a.txt"), "inside").unwrap();
+        fs::write(given.at("outside/secret"), "outside").unwrap();
+        given
+    }
+
+    fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder.path().to_str().unwrap())
+    }
+
+    fn top(&self) -> String {
+        self.at("top")
+    }
+
+    /// Runs the peer under a ceiling in which `{}` is the top folder.
+    fn run(&self, ceiling: &str, job: &[&str]) -> Report {
+        let base = Base { workdir: self.top(), home: None };
+        // With output, so that a failed peer tells where.
+        let ceiling = format!("stdout,{}", ceiling.replace("{}", &self.top()));
+        let ceiling = Ceiling::parse(&ceiling).unwrap();
+        let mut options = Options::new(Subject::Runtime { profile: Profile::Native }, base);
+        options.ceiling = Some(ceiling);
+        options.limits.wall = Some(Setting::At(Millis::seconds(20)));
+        options.limits.memory = Some(Setting::Unlimited);
+        options.limits.pids = Some(Setting::Unlimited);
+        options.limits.cpu = Some(Setting::Unlimited);
+        let request = resolve(&Policy::runtime(), options).unwrap();
+        let plan = plan::plan(&request, &PathFacts::default(), &probe::fast()).unwrap();
+        let lent = Lent { ceiling: request.ceiling().clone(), base: request.base().clone() };
+        run(plan, lent, job)
+    }
+}
+
+fn run(mut plan: plan::Plan, lent: Lent, job: &[&str]) -> Report {
+    if job[0].starts_with("flood") {
+        plan.limits.wall.value = Some(Millis(1500));
+    }
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(job.join("\n").as_bytes()).unwrap();
+    file.rewind().unwrap();
+    let inputs = Inputs {
+        cgroup: Entry::Written(Vec::new()),
+        terminal: None,
+        job: Some(file.into()),
+        copy_in: Vec::new(),
+        signal_mask: SigSet::empty(),
+    };
+    let (jail, plan) = Jail::planned(plan).stage(inputs).unwrap();
+    let running = jail.start().unwrap();
+    let wants = Wants {
+        stdin: Source::Empty,
+        stdout: Sink::Nowhere,
+        stderr: Sink::Nowhere,
+        keep: Keep::AtMost(Bytes(1 << 20)),
+        signals: None,
+        lent: Some(lent),
+    };
+    supervise(running, &plan, None, wants)
+}
+
+fn passes(report: &Report) {
+    assert_eq!(report.status, Verdict::Ok, "{:?} {:?}", report.errors, report.output);
+}
+
+fn denials(report: &Report) -> usize {
+    report.audit.iter().filter(|entry| entry.layer == Layer::Broker && !entry.granted).count()
+}
+
+fn granted_files_are_read_written_listed_and_removed() {
+    let given = Given::new();
+    let report = given.run("file={}/*", &["everyday", &given.top()]);
+    passes(&report);
+    assert_eq!(denials(&report), 0);
+    let left: Vec<_> = fs::read_dir(given.top()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_str().unwrap().starts_with('.')), "{left:?}");
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let made = fs::metadata(given.at("top/made/by/append.txt")).unwrap();
+    assert_eq!(made.permissions().mode() & 0o7777 & !0o644, 0);
+    assert_eq!(made.uid(), fs::metadata(given.top()).unwrap().uid());
+}
+
+fn nothing_leads_out_of_the_scope() {
+    let given = Given::new();
+    for (name, to) in [
+        ("relative-out", "../outside/secret".to_owned()),
+        ("absolute-out", given.at("outside/secret")),
+        ("folder-out", "../outside".to_owned()),
+        ("out-and-in", "../outside/back".to_owned()),
+        ("dangling", "../nowhere".to_owned()),
+        ("circle", "circle".to_owned()),
+        ("magic", "/proc/self/root".to_owned()),
+        ("relative-in", "a.txt".to_owned()),
+        ("absolute-in", given.at("top/a.txt")),
+        ("folder-in", "deep".to_owned()),
+        ("deep/a.txt", "../a.txt".to_owned()),
+        ("twice", "relative-in".to_owned()),
+    ] {
+        symlink(to, given.at(&format!("top/{name}"))).unwrap();
+    }
+    let report = given.run("file={}/*", &["escapes", &given.top(), &given.at("outside/secret")]);
+    passes(&report);
+    assert_eq!(denials(&report), 80);
+    assert_eq!(fs::read_to_string(given.at("outside/secret")).unwrap(), "outside");
+    assert_eq!(fs::read_dir(given.at("outside")).unwrap().count(), 1);
+    assert!(!Path::new(&given.at("nowhere")).exists());
+    let entry = &report.audit[0];
+    assert_eq!(
+        (entry.source.as_str(), entry.target.as_str()),
+        ("broker", given.at("outside/secret").as_str())
+    );
+    assert!(entry.capability.starts_with("file_read(\""), "{}", entry.capability);
+}
+
+fn patterns_and_single_files_are_exact() {
+    let given = Given::new();
+    for (name, text) in [
+        ("pub_a.txt", "a"),
+        ("private.txt", "private"),
+        ("one/exact.txt", "e"),
+        ("one/other.txt", "o"),
+        ("named.txt", "n"),
+    ] {
+        let path = given.at(&format!("top/{name}"));
+        fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    symlink("private.txt", given.at("top/pub_link")).unwrap();
+    symlink("pub_a.txt", given.at("top/pub_fine")).unwrap();
+    symlink("named.txt", given.at("top/named-link")).unwrap();
+    let ceiling = "file={}/pub_*,file={}/one/exact.txt,file={}/later/file.txt,file.read={}/named-link";
+    passes(&given.run(ceiling, &["patterns", &given.top()]));
+}
+
+fn only_regular_files_are_opened() {
+    let given = Given::new();
+    mkfifo(Path::new(&given.at("top/fifo")), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    let _listener = UnixListener::bind(given.at("top/socket")).unwrap();
+    let device = nix::sys::stat::makedev(1, 3);
+    if mknod(Path::new(&given.at("top/null")), SFlag::S_IFCHR, Mode::from_bits_truncate(0o666), device)
+        .is_err()
+    {
+        // An ordinary user can make no device: a second FIFO stands in its place.
+        mkfifo(Path::new(&given.at("top/null")), Mode::S_IRUSR).unwrap();
+    }
+    fs::create_dir(given.at("top/folder")).unwrap();
+    let start = Instant::now();
+    passes(&given.run("file={}/*", &["kinds", &given.top()]));
+    assert!(start.elapsed() < Duration::from_secs(5), "nothing waits for a FIFO's other end");
+}
+
+fn the_kernel_s_trees_are_nobody_s_to_grant() {
+    let given = Given::new();
+    passes(&given.run_wide(&["kernel"]));
+}
+
+impl Given {
+    /// A lent ceiling of all files, in a jail that was planned without.
+    fn run_wide(&self, job: &[&str]) -> Report {
+        let base = Base { workdir: self.top(), home: None };
+        let mut options = Options::new(Subject::Runtime { profile: Profile::Native }, base.clone());
+        options.ceiling = Some(Ceiling::sandbox());
+        options.limits.memory = Some(Setting::Unlimited);
+        options.limits.pids = Some(Setting::Unlimited);
+        options.limits.cpu = Some(Setting::Unlimited);
+        let request = resolve(&Policy::runtime(), options).unwrap();
+        let plan = plan::plan(&request, &PathFacts::default(), &probe::fast()).unwrap();
+        run(plan, Lent { ceiling: Ceiling::parse("file").unwrap(), base }, job)
+    }
+}
+
+fn who_may_write_may_not_read() {
+    let given = Given::new();
+    passes(&given.run("file.write={}/*", &["write only", &given.top()]));
+}
+
+fn without_a_grant_there_is_nothing() {
+    let given = Given::new();
+    let report = given.run("time", &["nothing", &given.top()]);
+    passes(&report);
+    assert_eq!(fs::read_to_string(given.at("top/a.txt")).unwrap(), "inside");
+}
+
+fn long_folders_come_as_a_file_and_longer_ones_not_at_all() {
+    let given = Given::new();
+    for (folder, count) in [("many", 5000), ("more", policies::broker::MOST_ENTRIES + 1)] {
+        fs::create_dir(given.at(&format!("top/{folder}"))).unwrap();
+        for number in 0..count {
+            fs::write(given.at(&format!("top/{folder}/a-file-with-a-name-{number}")), "").unwrap();
+        }
+    }
+    passes(&given.run("file={}/*", &["many entries", &given.top()]));
+}
+
+fn ten_thousand_swaps_open_nothing_outside() {
+    let given = Given::new();
+    fs::create_dir(given.at("top/x")).unwrap();
+    fs::write(given.at("top/x/secret"), "inside").unwrap();
+    fs::write(given.at("outside/victim"), "stays").unwrap();
+    symlink("../outside", given.at("top/y")).unwrap();
+    let mut swapper =
+        Command::new(std::env::current_exe().unwrap()).args(["--swap", &given.top()]).spawn().unwrap();
+    let report = given.run("file={}/*", &["race", &given.top()]);
+    assert!(swapper.wait().unwrap().success());
+    passes(&report);
+    let mut left: Vec<_> =
+        fs::read_dir(given.at("outside")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["secret", "victim"]);
+    assert_eq!(fs::read_to_string(given.at("outside/secret")).unwrap(), "outside");
+}
+
+/// Swaps a folder and a link that leads out, 10,000 times, then says so.
+pub(crate) fn swap(top: &str) -> ExitCode {
+    let (one, two) = (format!("{top}/x"), format!("{top}/y"));
+    for _ in 0..10_000 {
+        renameat2(AT_FDCWD, one.as_str(), AT_FDCWD, two.as_str(), RenameFlags::RENAME_EXCHANGE).unwrap();
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    fs::write(format!("{top}/done"), "").unwrap();
+    ExitCode::SUCCESS
+}
+
+fn a_breach_ends_the_peer_and_the_report_says_why() {
+    let given = Given::new();
+    for (how, why) in [
+        ("malformed", "can't be read"),
+        ("short", "cut or too long"),
+        ("length", "cut or too long"),
+        ("oversized", "more than 65536 bytes"),
+        ("much oversized", "more than 65536 bytes"),
+        ("again", "message number 1 in the place of 2"),
+        ("ahead", "message number 9 in the place of 2"),
+        ("path", "a path beyond its bound"),
+        ("deep", "can't be read"),
+        ("answer", "can't be read"),
+        ("descriptor", "a descriptor beside a request"),
+        ("tail", "raw bytes beyond its bound"),
+    ] {
+        let start = Instant::now();
+        let report = given.run("time", &["breach", how]);
+        assert_eq!(report.status, Verdict::JailFailed, "{how}");
+        assert!(report.errors[0].contains("broke the broker's protocol"), "{how}: {:?}", report.errors);
+        assert!(report.errors[0].contains(why), "{how}: {:?}", report.errors);
+        assert!(start.elapsed() < Duration::from_secs(5), "{how}");
+    }
+}
+
+fn a_flood_is_slowed_and_costs_no_memory() {
+    let given = Given::new();
+    let before = memory_kib();
+    let report = given.run("file={}/*", &["flood", &given.top()]);
+    assert_eq!(report.status, Verdict::WallTime);
+    assert!(report.audit.len() <= 1001 && report.audit_dropped > 1000, "{}", report.audit.len());
+    let report = given.run("file={}/*", &["flood without reading"]);
+    assert_eq!(report.status, Verdict::JailFailed);
+    assert!(memory_kib() < before + 16 * 1024, "{} KiB, {before} before", memory_kib());
+}
+
+fn memory_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Not a test: how much longer an open takes than a direct one, in the median. `cargo test --test broker -- --speed`
+fn speed() {
+    let given = Given::new();
+    let report = given.run("file={}/*", &["speed", &given.top()]);
+    let brokered: u64 = report.output[0].parse().unwrap();
+    let path = given.at("top/a.txt");
+    let mut direct: Vec<Duration> = (0..2000)
+        .map(|_| {
+            let start = Instant::now();
+            let file = fs::File::open(&path).unwrap();
+            let time = start.elapsed();
+            drop(file);
+            time
+        })
+        .collect();
+    direct.sort();
+    say(&format!("direct {} ns, brokered {brokered} ns", direct[1000].as_nanos()));
+}
+
+#[expect(clippy::print_stdout, reason = "a test runner tells what it runs")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+type Test = (&'static str, fn());
+
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { [$((stringify!($name), $name as fn())),*] };
+}
+
+/// Runs what the words on the command line name; all without any.
+pub(crate) fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--speed") {
+        speed();
+        return ExitCode::SUCCESS;
+    }
+    let all: Vec<Test> = tests![
+        granted_files_are_read_written_listed_and_removed,
+        nothing_leads_out_of_the_scope,
+        patterns_and_single_files_are_exact,
+        only_regular_files_are_opened,
+        the_kernel_s_trees_are_nobody_s_to_grant,
+        who_may_write_may_not_read,
+        without_a_grant_there_is_nothing,
+        long_folders_come_as_a_file_and_longer_ones_not_at_all,
+        ten_thousand_swaps_open_nothing_outside,
+        a_breach_ends_the_peer_and_the_report_says_why,
+        a_flood_is_slowed_and_costs_no_memory,
+    ]
+    .into();
+    if words.iter().any(|word| word == "--list") {
+        all.iter().for_each(|(name, _)| say(&format!("{name}: test")));
+        return ExitCode::SUCCESS;
+    }
+    let names: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
+    let mut failed = 0;
+    for (name, test) in all {
+        if !names.is_empty() && !names.iter().any(|part| name.contains(part.as_str())) {
+            continue;
+        }
+        let passed = std::panic::catch_unwind(test).is_ok();
+        say(&format!("test {name} ... {}", if passed { "ok" } else { "FAILED" }));
+        failed += u32::from(!passed);
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
