@@ -32,7 +32,8 @@ pub(super) const TABLE: &[Builtin] = &[
 ];
 
 pub(super) fn callable(v: &Value) -> bool {
-    matches!(v, Value::Task(_) | Value::Builtin(_)) || matches!(v.as_other(), Some(Other::Type(_) | Other::Maker(..)))
+    matches!(v, Value::Task(_) | Value::Builtin(_))
+        || matches!(v.as_other(), Some(Other::Type(_) | Other::Maker(..)))
 }
 
 /// Takes the callable and the list out of the first two arguments, whichever comes first.
@@ -53,7 +54,9 @@ fn pair(args: &mut Args<'_>) -> Result<(Value, Rc<List>), Fault> {
             (Value::List(_), Value::List(_)) => {
                 Err(raised(format!("{name} got two lists — {name}(fn, list) or {name}(list, fn)")))
             }
-            (Value::List(_), other) => Err(raised(format!("{name} expects a task, got {}", type_name(other)))),
+            (Value::List(_), other) => {
+                Err(raised(format!("{name} expects a task, got {}", type_name(other))))
+            }
             (other, _) => Err(raised(format!("{name} expects a list, got {}", type_name(other)))),
         },
     }
@@ -200,7 +203,9 @@ fn reduce(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault
     let (acc, at) = match (init, list.items().first()) {
         (Some(init), _) => (init, 0),
         (None, Some(first)) => (first.clone(), 1),
-        (None, None) => return Err(raised("reduce of an empty list needs an initial value: reduce(list, fn, init)")),
+        (None, None) => {
+            return Err(raised("reduce of an empty list needs an initial value: reduce(list, fn, init)"));
+        }
     };
     Ok(Box::new(Reduce { callee, list, at, acc: Some(acc) }))
 }
@@ -251,7 +256,8 @@ fn keyed(ctx: &mut Ctx<'_>, args: &mut Args<'_>, finish: Finish) -> Result<Box<d
     if let Some(name) = column {
         let Value::List(list) = args.take(0) else { return Err(args.wrong(0, "a list")) };
         ctx.charge(list.items().len() as u64)?;
-        let keys = list.items().iter().map(|i| property(i, &name, ctx.core)).collect::<Result<Vec<_>, _>>()?;
+        let keys =
+            list.items().iter().map(|i| property(i, &name, ctx.core)).collect::<Result<Vec<_>, _>>()?;
         let at = list.items().len();
         return Ok(Box::new(Keyed { callee: Value::Nothing, list, at, keys, finish }));
     }
@@ -281,7 +287,8 @@ impl Resume for Keyed {
         match self.finish {
             Finish::Sort { descending } => {
                 ctx.charge(n * u64::from(64 - (n + 1).leading_zeros()))?;
-                let mut pairs: Vec<(Value, Value)> = keys.into_iter().zip(self.list.items().iter().cloned()).collect();
+                let mut pairs: Vec<(Value, Value)> =
+                    keys.into_iter().zip(self.list.items().iter().cloned()).collect();
                 sort_values(&mut pairs, |p| &p.0, descending)?;
                 Ok(Next::Done(Value::list(pairs.into_iter().map(|(_, v)| v).collect())))
             }
@@ -447,4 +454,3 @@ impl Resume for CallTool {
         core.gate.truncate(self.layers);
     }
 }
-

@@ -87,7 +87,10 @@ impl Writer<'_, '_> {
             Value::Float(f) => {
                 if !f.is_finite() {
                     let spot = self.spot();
-                    return Err(raised(format!("json_encode: {spot} is {}, which JSON can't hold", number::float(*f))));
+                    return Err(raised(format!(
+                        "json_encode: {spot} is {}, which JSON can't hold",
+                        number::float(*f)
+                    )));
                 }
                 if self.style.canonical {
                     out.push_str(&canonical_number(*f));
@@ -190,7 +193,8 @@ impl Writer<'_, '_> {
         out.push('"');
         let mut plain = 0;
         for (i, b) in text.bytes().enumerate() {
-            let special = b < 0x20 || b == b'"' || b == b'\\' || (self.style.script && matches!(b, b'<' | b'>' | b'&'));
+            let special =
+                b < 0x20 || b == b'"' || b == b'\\' || (self.style.script && matches!(b, b'<' | b'>' | b'&'));
             if !special {
                 continue;
             }
@@ -248,7 +252,8 @@ fn jsonl_decode(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> 
         if line.trim().is_empty() {
             continue;
         }
-        let value = parse(ctx, line, false).map_err(|e| raised(format!("jsonl_decode: line {}: {e}", i + 1)))?;
+        let value =
+            parse(ctx, line, false).map_err(|e| raised(format!("jsonl_decode: line {}: {e}", i + 1)))?;
         out.push(value);
     }
     Ok(Value::list(out))
@@ -453,7 +458,8 @@ impl Reader<'_> {
     }
 
     fn hex4(&mut self) -> Result<u32, String> {
-        let digits = self.text.get(self.pos..self.pos + 4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        let digits =
+            self.text.get(self.pos..self.pos + 4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
         match digits.and_then(|d| u32::from_str_radix(d, 16).ok()) {
             Some(code) => {
                 self.pos += 4;

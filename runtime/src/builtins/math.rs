@@ -273,7 +273,11 @@ fn floats(args: &Args<'_>) -> Result<Vec<f64>, Fault> {
             v => match v.as_decimal() {
                 Some(d) => d.to_f64(),
                 None => {
-                    return Err(raised(format!("{} expects numbers, got {} inside the list", args.name, type_name(v))));
+                    return Err(raised(format!(
+                        "{} expects numbers, got {} inside the list",
+                        args.name,
+                        type_name(v)
+                    )));
                 }
             },
         });
@@ -288,7 +292,11 @@ fn sum(args: &mut Args<'_>, op: Arith, start: Value) -> Result<Value, Fault> {
             continue;
         }
         if !crate::vm::compare::is_number(item) && type_name(item) != "duration" {
-            return Err(raised(format!("{} expects numbers, got {} inside the list", args.name, type_name(item))));
+            return Err(raised(format!(
+                "{} expects numbers, got {} inside the list",
+                args.name,
+                type_name(item)
+            )));
         }
         total = arith(op, total, item.clone())?;
     }
@@ -330,7 +338,8 @@ fn quantile_of(args: &mut Args<'_>, q: f64) -> Result<Value, Fault> {
     let at = q * (values.len() - 1) as f64;
     let (low, high) = (values[at.floor() as usize], values[at.ceil() as usize]);
     let result = low + (high - low) * at.fract();
-    let exact = args.name == "median" && args.list(0)?.iter().all(|v| matches!(v, Value::Int(_) | Value::Nothing));
+    let exact =
+        args.name == "median" && args.list(0)?.iter().all(|v| matches!(v, Value::Int(_) | Value::Nothing));
     if exact && result.fract() == 0.0 && values.len() % 2 == 1 {
         return Ok(Value::Int(result as i64));
     }
@@ -366,4 +375,3 @@ fn histogram(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         ("edges", Value::list(edges)),
     ]))
 }
-

@@ -8,10 +8,9 @@ use crate::vm::value::{Map, Value};
 use policies::capability::Capability;
 use policies::ceiling::{Ceiling, clip};
 
-pub(super) const TABLE: &[Builtin] =
-    &[Builtin::new("run_program", &["source", "options"], 1, run_program)
-        .cost(Cost::Linear)
-        .needs(Capability::SandboxRun)];
+pub(super) const TABLE: &[Builtin] = &[Builtin::new("run_program", &["source", "options"], 1, run_program)
+    .cost(Cost::Linear)
+    .needs(Capability::SandboxRun)];
 
 const KEYS: [&str; 6] = ["ceiling", "profile", "env", "timeout", "cwd", "filename"];
 
@@ -28,7 +27,11 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let options = if args.optional(1).is_some() { args.map(1)? } else { &empty };
     for (key, _) in options.entries() {
         if !KEYS.contains(&key.as_str()) {
-            return Err(raised(format!("run_program: unknown option '{}', one of {}", key.as_str(), KEYS.join(", "))));
+            return Err(raised(format!(
+                "run_program: unknown option '{}', one of {}",
+                key.as_str(),
+                KEYS.join(", ")
+            )));
         }
     }
     let wanted = match options.get("ceiling") {
@@ -38,7 +41,12 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
             Some("sandbox") => Ceiling::sandbox(),
             Some("none") => Ceiling::none(),
             Some(text) => Ceiling::parse(text).map_err(|e| raised(format!("run_program: ceiling: {e}")))?,
-            None => return Err(raised(format!("run_program: ceiling must be text or a map, got {}", type_name(v)))),
+            None => {
+                return Err(raised(format!(
+                    "run_program: ceiling must be text or a map, got {}",
+                    type_name(v)
+                )));
+            }
         },
     };
     let profile = match options.get("profile").map(|v| (v.as_text(), v)) {
@@ -46,14 +54,19 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         Some((Some("pure"), _)) => "pure",
         Some((Some("native"), _)) => "native",
         Some((_, v)) => {
-            return Err(raised(format!("run_program: profile must be \"pure\" or \"native\", got {}", display(v))));
+            return Err(raised(format!(
+                "run_program: profile must be \"pure\" or \"native\", got {}",
+                display(v)
+            )));
         }
     };
     let timeout = match options.get("timeout") {
         None | Some(Value::Nothing) => 30.0,
         Some(Value::Int(n)) if *n > 0 => *n as f64,
         Some(Value::Float(f)) if *f > 0.0 && f.is_finite() => *f,
-        Some(v) => return Err(raised(format!("run_program: timeout must be a number above 0, got {}", display(v)))),
+        Some(v) => {
+            return Err(raised(format!("run_program: timeout must be a number above 0, got {}", display(v))));
+        }
     };
     let env = environment(options.get("env"))?;
     let text_option = |key: &str| match options.get(key) {
@@ -70,7 +83,14 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let clipped = clip(&wanted, &ctx.core.gate.lendable());
     for dropped in &clipped.dropped {
         let core = &mut *ctx.core;
-        core.gate.note(core.host.as_mut(), dropped.check(), false, "run_program()", "above parent ceiling", &site);
+        core.gate.note(
+            core.host.as_mut(),
+            dropped.check(),
+            false,
+            "run_program()",
+            "above parent ceiling",
+            &site,
+        );
     }
     let pure_parent = ctx.core.settings.profile == crate::partition::Profile::Pure;
     if pure_parent && profile == "native" {
@@ -88,7 +108,8 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         "filename": filename,
     });
     ctx.core.host.flush();
-    let answer = ctx.core.host.request("run_program", request).map_err(|e| raised(format!("run_program: {e}")))?;
+    let answer =
+        ctx.core.host.request("run_program", request).map_err(|e| raised(format!("run_program: {e}")))?;
     Ok(super::json::from_host(&answer))
 }
 
@@ -100,7 +121,9 @@ fn environment(option: Option<&Value>) -> Result<serde_json::Map<String, serde_j
             for (key, value) in map.entries() {
                 let name = key.as_str();
                 if matches!(value.as_other(), Some(Other::Secret(_))) {
-                    return Err(raised(format!("run_program: env '{name}' is a secret — reveal() it on purpose")));
+                    return Err(raised(format!(
+                        "run_program: env '{name}' is a secret — reveal() it on purpose"
+                    )));
                 }
                 if dangerous(name) || name.is_empty() || name.contains(['=', '\0']) {
                     return Err(raised(format!("run_program: env may not set '{name}'")));
@@ -118,7 +141,9 @@ fn environment(option: Option<&Value>) -> Result<serde_json::Map<String, serde_j
                 }
             }
         }
-        Some(other) => return Err(raised(format!("run_program: env must be a map, got {}", type_name(other)))),
+        Some(other) => {
+            return Err(raised(format!("run_program: env must be a map, got {}", type_name(other))));
+        }
     }
     Ok(env)
 }

@@ -145,7 +145,10 @@ fn fmt(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
             rest = &rest[2..];
             continue;
         }
-        let hole = rest.strip_prefix('{').and_then(|r| r.find('}').map(|end| &r[..end])).filter(|name| is_name(name));
+        let hole = rest
+            .strip_prefix('{')
+            .and_then(|r| r.find('}').map(|end| &r[..end]))
+            .filter(|name| is_name(name));
         let Some(name) = hole else {
             out.push_str(&rest[..1]);
             rest = &rest[1..];
@@ -167,7 +170,9 @@ fn fmt(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 }
 
 fn no_value(name: &str) -> Fault {
-    raised(format!("fmt: no value for {{{name}}} — pass it in the map, or write {{{{{name}}}}} for a literal brace"))
+    raised(format!(
+        "fmt: no value for {{{name}}} — pass it in the map, or write {{{{{name}}}}} for a literal brace"
+    ))
 }
 
 fn is_name(name: &str) -> bool {
@@ -211,10 +216,9 @@ fn compiled(pattern: &str) -> Result<Rc<regex::Regex>, Fault> {
     if let Some(re) = cached {
         return Ok(re);
     }
-    let re = regex::RegexBuilder::new(pattern)
-        .size_limit(1 << 20)
-        .build()
-        .map_err(|e| raised(format!("invalid regex: {}", e.to_string().lines().last().unwrap_or("").trim())))?;
+    let re = regex::RegexBuilder::new(pattern).size_limit(1 << 20).build().map_err(|e| {
+        raised(format!("invalid regex: {}", e.to_string().lines().last().unwrap_or("").trim()))
+    })?;
     let re = Rc::new(re);
     CACHE.with_borrow_mut(|c| {
         if c.len() >= KEPT {
@@ -291,4 +295,3 @@ fn regex_replace(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault>
     ctx.reserve(text.len() + pattern.len())?;
     Ok(Value::string(re.replace_all(text, pattern.as_str()).into_owned()))
 }
-

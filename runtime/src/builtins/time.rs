@@ -6,7 +6,9 @@ use crate::vm::value::Value;
 use policies::capability::Capability;
 
 pub(super) const TABLE: &[Builtin] = &[
-    Builtin::new("now", &[], 0, |c, _| Ok(Value::Float(c.core.host.now()))).cost(Cost::Flat).needs(Capability::Time),
+    Builtin::new("now", &[], 0, |c, _| Ok(Value::Float(c.core.host.now())))
+        .cost(Cost::Flat)
+        .needs(Capability::Time),
     Builtin::new("sleep", &["seconds"], 1, sleep).cost(Cost::Flat).needs(Capability::Time),
     Builtin::new("random", &[], 0, random).cost(Cost::Flat).needs(Capability::Random),
     Builtin::new("random_int", &["low", "high"], 2, random_int).cost(Cost::Flat).needs(Capability::Random),
@@ -17,7 +19,10 @@ pub(super) const TABLE: &[Builtin] = &[
 fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let seconds = args.float(0)?;
     if !(seconds >= 0.0 && seconds.is_finite()) {
-        return Err(raised(format!("sleep expects seconds of at least 0, got {}", crate::vm::number::float(seconds))));
+        return Err(raised(format!(
+            "sleep expects seconds of at least 0, got {}",
+            crate::vm::number::float(seconds)
+        )));
     }
     ctx.core.host.flush();
     ctx.core.host.sleep(seconds);

@@ -88,8 +88,6 @@ pub struct Core {
     /// When the wait that is going on ends.
     pub(crate) deadline: Option<f64>,
     pub(crate) is_agent: bool,
-    /// Arguments of an agent.
-    pub(crate) arguments: std::collections::BTreeMap<String, Value>,
     /// Stands before what an agent prints.
     pub(crate) name_prefix: Option<String>,
     /// What families keep between calls (open handles, the notebook …), by the family's name.
@@ -130,7 +128,6 @@ impl Core {
             shared: crate::vm::agents::Shared::default(),
             deadline: None,
             is_agent: false,
-            arguments: std::collections::BTreeMap::new(),
             name_prefix: None,
             keep: std::collections::BTreeMap::new(),
         };

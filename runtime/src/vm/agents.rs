@@ -151,20 +151,16 @@ impl Machine {
             return Err(raised("agents can't be started here"));
         };
         let mut machine = Machine::new(core);
-        for (i, global) in machine.core.program.clone().globals.iter().enumerate() {
-            let own = match &arguments {
-                Value::Map(map) => map.get(global).cloned(),
-                _ => None,
-            };
-            if let Some(value) = own {
-                machine.core.globals[i] = cross(&value);
-            }
-        }
-        if let Value::Map(map) = arguments {
-            machine.core.arguments = map.entries().map(|(k, v)| (k.as_str().to_owned(), cross(v))).collect();
-        }
         machine.core.name_prefix = Some(format!("[{name}] "));
         machine.start(proto);
+        let params = machine.core.program.protos[proto as usize].params.clone();
+        for (i, param) in params.iter().enumerate() {
+            let given = match &arguments {
+                Value::Map(map) => map.get(param).map(cross),
+                _ => None,
+            };
+            machine.stack[i] = given.unwrap_or(Value::Unbound);
+        }
         let id = format!("{name}_{}", self.agents.iter().filter(|a| a.name == *name).count());
         {
             let mut board = self.core.shared.borrow_mut();

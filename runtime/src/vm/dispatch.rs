@@ -88,45 +88,67 @@ impl Machine {
                     continue 'frame;
                 }};
             }
+            // Writes a register; the old value's drop is looked at only if it holds something counted.
+            macro_rules! set {
+                ($r:expr, $value:expr) => {{
+                    let value = $value;
+                    put(&mut regs[usize::from($r)], value);
+                }};
+            }
+            macro_rules! arith_slow {
+                ($ins:expr) => {{
+                    self.core.fuel = fuel;
+                    tri!(steps::arith_slow(regs, $ins, locals, &mut self.core));
+                    fuel = self.core.fuel;
+                }};
+            }
             macro_rules! arith {
                 ($ins:expr, $int:ident, $float:tt) => {{
-                    let result = match (&r!($ins.b), &r!($ins.c())) {
-                        (Value::Int(x), Value::Int(y)) => match x.$int(*y) {
-                            Some(n) => Value::Int(n),
-                            None => Value::Unbound,
-                        },
-                        (Value::Float(x), Value::Float(y)) => Value::Float(x $float y),
-                        (Value::Float(x), Value::Int(y)) => Value::Float(x $float *y as f64),
-                        (Value::Int(x), Value::Float(y)) => Value::Float(*x as f64 $float y),
-                        _ => Value::Unbound,
-                    };
-                    if matches!(result, Value::Unbound) {
-                        self.core.fuel = fuel;
-                        tri!(steps::arith_slow(regs, $ins, locals, &mut self.core));
-                        fuel = self.core.fuel;
-                    } else {
-                        r!($ins.a) = result;
+                    match (&r!($ins.b), &r!($ins.c())) {
+                        (Value::Int(x), Value::Int(y)) => {
+                            if let Some(n) = x.$int(*y) {
+                                set!($ins.a, Value::Int(n));
+                                continue;
+                            }
+                        }
+                        (Value::Float(x), Value::Float(y)) => {
+                            let f = x $float y;
+                            set!($ins.a, Value::Float(f));
+                            continue;
+                        }
+                        (Value::Float(x), Value::Int(y)) => {
+                            let f = x $float *y as f64;
+                            set!($ins.a, Value::Float(f));
+                            continue;
+                        }
+                        (Value::Int(x), Value::Float(y)) => {
+                            let f = *x as f64 $float y;
+                            set!($ins.a, Value::Float(f));
+                            continue;
+                        }
+                        _ => {}
                     }
+                    arith_slow!($ins);
                 }};
             }
             macro_rules! arith_i {
                 ($ins:expr, $int:ident, $float:tt) => {{
                     let y = $ins.d as i32;
-                    let result = match &r!($ins.b) {
-                        Value::Int(x) => match x.$int(i64::from(y)) {
-                            Some(n) => Value::Int(n),
-                            None => Value::Unbound,
-                        },
-                        Value::Float(x) => Value::Float(x $float f64::from(y)),
-                        _ => Value::Unbound,
-                    };
-                    if matches!(result, Value::Unbound) {
-                        self.core.fuel = fuel;
-                        tri!(steps::arith_slow(regs, $ins, locals, &mut self.core));
-                        fuel = self.core.fuel;
-                    } else {
-                        r!($ins.a) = result;
+                    match &r!($ins.b) {
+                        Value::Int(x) => {
+                            if let Some(n) = x.$int(i64::from(y)) {
+                                set!($ins.a, Value::Int(n));
+                                continue;
+                            }
+                        }
+                        Value::Float(x) => {
+                            let f = x $float f64::from(y);
+                            set!($ins.a, Value::Float(f));
+                            continue;
+                        }
+                        _ => {}
                     }
+                    arith_slow!($ins);
                 }};
             }
             macro_rules! less {
@@ -172,21 +194,21 @@ impl Machine {
                 match ins.op {
                     Op::Nop => {}
                     Op::Move => {
-                        let value = r!(ins.b).clone();
-                        r!(ins.a) = value;
+                        let value = copy(&r!(ins.b));
+                        set!(ins.a, value);
                     }
                     Op::Take => {
                         let value = std::mem::take(&mut r!(ins.b));
-                        r!(ins.a) = value;
+                        set!(ins.a, value);
                     }
                     Op::Const => {
                         if let Const::Value(value) = &proto.consts[ins.d as usize] {
-                            r!(ins.a) = value.clone();
+                            set!(ins.a, copy(value));
                         }
                     }
-                    Op::Int => r!(ins.a) = Value::Int(i64::from(ins.d as i32)),
-                    Op::Nothing => r!(ins.a) = Value::Nothing,
-                    Op::Bool => r!(ins.a) = Value::Bool(ins.b != 0),
+                    Op::Int => set!(ins.a, Value::Int(i64::from(ins.d as i32))),
+                    Op::Nothing => set!(ins.a, Value::Nothing),
+                    Op::Bool => set!(ins.a, Value::Bool(ins.b != 0)),
                     Op::Unbind => r!(ins.a) = Value::Unbound,
                     Op::NewCell => r!(ins.a) = self.core.cell(Value::Unbound),
                     Op::Wrap => {
@@ -267,61 +289,61 @@ impl Machine {
                     Op::SubI => arith_i!(ins, checked_sub, -),
                     Op::MulI => arith_i!(ins, checked_mul, *),
                     Op::Div => {
-                        let result = match (&r!(ins.b), &r!(ins.c())) {
-                            (Value::Float(x), Value::Float(y)) if *y != 0.0 => Value::Float(x / y),
-                            (Value::Float(x), Value::Int(y)) if *y != 0 => Value::Float(x / *y as f64),
-                            _ => Value::Unbound,
-                        };
-                        if matches!(result, Value::Unbound) {
-                            self.core.fuel = fuel;
-                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
-                            fuel = self.core.fuel;
+                        match (&r!(ins.b), &r!(ins.c())) {
+                            (Value::Float(x), Value::Float(y)) if *y != 0.0 => {
+                                let f = x / y;
+                                set!(ins.a, Value::Float(f));
+                                continue;
+                            }
+                            (Value::Float(x), Value::Int(y)) if *y != 0 => {
+                                let f = x / *y as f64;
+                                set!(ins.a, Value::Float(f));
+                                continue;
+                            }
+                            _ => {}
+                        }
+                        arith_slow!(ins);
+                    }
+                    Op::FloorDivI => {
+                        if let Value::Int(x) = r!(ins.b) {
+                            set!(ins.a, Value::Int(x.div_euclid(i64::from(ins.d as i32))));
                         } else {
-                            r!(ins.a) = result;
+                            arith_slow!(ins);
                         }
                     }
-                    Op::FloorDivI => match r!(ins.b) {
-                        Value::Int(x) => {
-                            let y = i64::from(ins.d as i32);
-                            r!(ins.a) = Value::Int(x.div_euclid(y));
+                    Op::RemI => {
+                        if let Value::Int(x) = r!(ins.b) {
+                            let y = ins.d as i32;
+                            // Most numbers fit 32 bits, where a remainder costs a third.
+                            let n = match i32::try_from(x) {
+                                Ok(small) => i64::from(small.rem_euclid(y)),
+                                Err(_) => x.rem_euclid(i64::from(y)),
+                            };
+                            set!(ins.a, Value::Int(n));
+                        } else {
+                            arith_slow!(ins);
                         }
-                        _ => {
-                            self.core.fuel = fuel;
-                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
-                            fuel = self.core.fuel;
+                    }
+                    Op::Rem => {
+                        if let (Value::Int(x), Value::Int(y)) = (&r!(ins.b), &r!(ins.c()))
+                            && *y > 0
+                        {
+                            let n = x.rem_euclid(*y);
+                            set!(ins.a, Value::Int(n));
+                        } else {
+                            arith_slow!(ins);
                         }
-                    },
-                    Op::RemI => match r!(ins.b) {
-                        Value::Int(x) => {
-                            let y = i64::from(ins.d as i32);
-                            r!(ins.a) = Value::Int(x.rem_euclid(y));
+                    }
+                    Op::FloorDiv => {
+                        if let (Value::Int(x), Value::Int(y)) = (&r!(ins.b), &r!(ins.c()))
+                            && *y > 0
+                        {
+                            let n = x.div_euclid(*y);
+                            set!(ins.a, Value::Int(n));
+                        } else {
+                            arith_slow!(ins);
                         }
-                        _ => {
-                            self.core.fuel = fuel;
-                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
-                            fuel = self.core.fuel;
-                        }
-                    },
-                    Op::Rem => match (&r!(ins.b), &r!(ins.c())) {
-                        (Value::Int(x), Value::Int(y)) if *y > 0 => {
-                            r!(ins.a) = Value::Int(x.rem_euclid(*y));
-                        }
-                        _ => {
-                            self.core.fuel = fuel;
-                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
-                            fuel = self.core.fuel;
-                        }
-                    },
-                    Op::FloorDiv => match (&r!(ins.b), &r!(ins.c())) {
-                        (Value::Int(x), Value::Int(y)) if *y > 0 => {
-                            r!(ins.a) = Value::Int(x.div_euclid(*y));
-                        }
-                        _ => {
-                            self.core.fuel = fuel;
-                            tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
-                            fuel = self.core.fuel;
-                        }
-                    },
+                    }
                     Op::Pow => {
                         self.core.fuel = fuel;
                         tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
@@ -336,43 +358,43 @@ impl Machine {
                     }
                     Op::Not => {
                         let yes = steps::truth(regs, ins.b, locals);
-                        r!(ins.a) = Value::Bool(!yes);
+                        set!(ins.a, Value::Bool(!yes));
                     }
                     Op::Truth => {
                         let yes = steps::truth(regs, ins.b, locals);
-                        r!(ins.a) = Value::Bool(yes);
+                        set!(ins.a, Value::Bool(yes));
                     }
 
                     // ---- comparisons ----
                     Op::Eq => {
                         let yes = equal!(ins.b, ins.c());
-                        r!(ins.a) = Value::Bool(yes);
+                        set!(ins.a, Value::Bool(yes));
                     }
                     Op::Ne => {
                         let yes = equal!(ins.b, ins.c());
-                        r!(ins.a) = Value::Bool(!yes);
+                        set!(ins.a, Value::Bool(!yes));
                     }
                     Op::Lt => {
                         let yes = less!(ins.b, ins.c(), false, <);
-                        r!(ins.a) = Value::Bool(yes);
+                        set!(ins.a, Value::Bool(yes));
                     }
                     Op::Le => {
                         let yes = less!(ins.b, ins.c(), true, <=);
-                        r!(ins.a) = Value::Bool(yes);
+                        set!(ins.a, Value::Bool(yes));
                     }
                     Op::Gt => {
                         let yes = less!(ins.c(), ins.b, false, <);
-                        r!(ins.a) = Value::Bool(yes);
+                        set!(ins.a, Value::Bool(yes));
                     }
                     Op::Ge => {
                         let yes = less!(ins.c(), ins.b, true, <=);
-                        r!(ins.a) = Value::Bool(yes);
+                        set!(ins.a, Value::Bool(yes));
                     }
                     Op::In | Op::NotIn => {
                         self.core.fuel = fuel;
                         let yes = tri!(steps::contains(regs, ins.b, ins.c(), locals, &mut self.core));
                         fuel = self.core.fuel;
-                        r!(ins.a) = Value::Bool(yes == (ins.op == Op::In));
+                        set!(ins.a, Value::Bool(yes == (ins.op == Op::In)));
                     }
                     Op::Jump | Op::Loop => jump!(ins.d),
                     Op::JumpIf => {
@@ -500,7 +522,7 @@ impl Machine {
                             None => tri!(steps::index(&r!(ins.b), &r!(ins.c()), &self.core)),
                         };
                         if ins.b >= locals {
-                            r!(ins.b) = Value::Nothing;
+                            set!(ins.b, Value::Nothing);
                         }
                         if ins.c() >= locals {
                             r!(ins.c()) = Value::Nothing;
@@ -526,7 +548,7 @@ impl Machine {
                             }
                         };
                         if ins.b >= locals {
-                            r!(ins.b) = Value::Nothing;
+                            set!(ins.b, Value::Nothing);
                         }
                         r!(ins.a) = value;
                     }
@@ -839,7 +861,7 @@ impl Machine {
                         let a = usize::from(ins.a);
                         let first = tri!(range_bounds(&mut regs[a..a + 3]));
                         match first {
-                            Some(n) => r!(ins.b) = Value::Int(n),
+                            Some(n) => set!(ins.b, Value::Int(n)),
                             None => pc = ins.d as usize,
                         }
                     }
@@ -855,8 +877,8 @@ impl Machine {
                             _ => None,
                         };
                         if let Some(n) = next {
-                            regs[a] = Value::Int(n);
-                            r!(ins.b) = Value::Int(n);
+                            put(&mut regs[a], Value::Int(n));
+                            set!(ins.b, Value::Int(n));
                             jump!(ins.d);
                         }
                     }
@@ -875,8 +897,8 @@ impl Machine {
                             _ => 0,
                         };
                         if let Some(item) = steps::each_next(&regs[a], &mut at) {
-                            regs[a + 1] = Value::Int(at);
-                            r!(ins.b) = item;
+                            put(&mut regs[a + 1], Value::Int(at));
+                            set!(ins.b, item);
                             jump!(ins.d);
                         }
                     }
@@ -923,7 +945,7 @@ impl Machine {
                         }
                     }
                     Op::Intent => {
-                        if self.core.started {
+                        if ins.b == 1 || self.core.started {
                             fail!(raised(
                                 "Cannot declare a new intent after execution has started. Intent is frozen to \
                                  prevent prompt injection from expanding the mandate."
@@ -1149,6 +1171,27 @@ impl Machine {
                 }
             }
         }
+    }
+}
+
+/// Writes a slot. The drop of what it held is looked at only if that is counted.
+#[inline(always)]
+fn put(slot: &mut Value, value: Value) {
+    if slot.is_heap() {
+        *slot = value;
+    } else {
+        std::mem::forget(std::mem::replace(slot, value));
+    }
+}
+
+/// A copy; numbers and the like without looking at each kind.
+#[inline(always)]
+fn copy(value: &Value) -> Value {
+    match value {
+        Value::Int(n) => Value::Int(*n),
+        Value::Float(f) => Value::Float(*f),
+        Value::Bool(b) => Value::Bool(*b),
+        other => other.clone(),
     }
 }
 

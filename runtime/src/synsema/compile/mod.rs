@@ -74,6 +74,8 @@ pub(crate) struct Compiler<'p> {
     agents: HashMap<Rc<str>, u32>,
     pub(crate) exports: Vec<(Rc<str>, u32, bool)>,
     errors: Vec<LoadError>,
+    /// Whether a statement that isn't a declaration came before.
+    started: bool,
 }
 
 /// Compiles a file's top level; gives the number of its function and what it exports.
@@ -97,6 +99,7 @@ pub(crate) fn compile(
         agents: HashMap::new(),
         exports: Vec::new(),
         errors: Vec::new(),
+        started: false,
     };
     c.place_top(body, known, all_global);
     c.declare_agents(body);

@@ -9,6 +9,19 @@ use std::rc::Rc;
 impl Compiler<'_> {
     pub(super) fn stmt(&mut self, stmt: &Stmt) {
         self.at(stmt.at);
+        self.started |= self.frames.len() == 1
+            && !matches!(
+                stmt.kind,
+                StmtKind::Intent(_)
+                    | StmtKind::Require(_)
+                    | StmtKind::Task(..)
+                    | StmtKind::Type(..)
+                    | StmtKind::Enum(..)
+                    | StmtKind::Use(..)
+                    | StmtKind::Export(_)
+                    | StmtKind::Agent(..)
+                    | StmtKind::Test(..)
+            );
         match &stmt.kind {
             StmtKind::Let(name, value) => {
                 self.cost(1 + work::of(value));
@@ -59,7 +72,8 @@ impl Compiler<'_> {
             StmtKind::Intent(text) => {
                 self.cost(1);
                 let k = self.text_const(text);
-                self.emit(Op::Intent, 0, 0, k);
+                let late = self.started || self.frames.len() > 1;
+                self.emit(Op::Intent, 0, u8::from(late), k);
             }
             StmtKind::Invariant(name, cond) => {
                 let r = self.value(cond);

@@ -8,7 +8,7 @@ mod hints;
 mod pattern;
 mod stmt;
 
-use super::ast::{Block, Name, Stmt};
+use super::ast::{Block, Expr, ExprKind, Name, Param, Stmt, StmtKind};
 use super::token::{Sym, Tok, Token, is_keyword};
 use crate::error::LoadError;
 use std::rc::Rc;
@@ -37,6 +37,8 @@ pub(crate) struct Parser<'s> {
     is_module: bool,
     /// Where a type, enum, agent, `use` or `export` may stand.
     top_level: bool,
+    /// Agents and the names that they are started with.
+    spawned: Vec<(Rc<str>, Rc<str>)>,
 }
 
 type Parsed<T> = Result<T, LoadError>;
@@ -45,7 +47,8 @@ type Parsed<T> = Result<T, LoadError>;
 pub(crate) fn parse(source: &str, is_module: bool) -> Result<Tree, Vec<LoadError>> {
     let tokens = super::lexer::lex(source).map_err(|e| vec![e])?;
     let mut parser = Parser::new(source, tokens, is_module);
-    let body = parser.program();
+    let mut body = parser.program();
+    parser.agent_parameters(&mut body);
     if parser.errors.is_empty() { Ok(Tree { body }) } else { Err(parser.errors) }
 }
 
@@ -64,7 +67,17 @@ impl<'s> Parser<'s> {
                 _ => {}
             }
         }
-        Self { source, tokens, closing, pos: 0, depth: 0, errors: Vec::new(), is_module, top_level: true }
+        Self {
+            source,
+            tokens,
+            closing,
+            pos: 0,
+            depth: 0,
+            errors: Vec::new(),
+            is_module,
+            top_level: true,
+            spawned: Vec::new(),
+        }
     }
 
     fn program(&mut self) -> Block {
@@ -85,6 +98,20 @@ impl<'s> Parser<'s> {
             }
         }
         body
+    }
+
+    /// What `spawn X with k = v` passes are the agent's variables: parameters that may be missing.
+    fn agent_parameters(&self, body: &mut Block) {
+        for stmt in body {
+            let StmtKind::Agent(agent, function) = &mut stmt.kind else { continue };
+            let Some(function) = Rc::get_mut(function) else { continue };
+            for (_, name) in self.spawned.iter().filter(|(a, _)| *a == agent.text) {
+                if function.params.iter().all(|p| p.name.text != *name) {
+                    let default = Some(Expr { kind: ExprKind::Nothing, at: stmt.at });
+                    function.params.push(Param { name: Name::new(name.clone(), stmt.at), default });
+                }
+            }
+        }
     }
 
     /// Notes an error and goes to the next statement of the same level.

@@ -491,6 +491,7 @@ impl Parser<'_> {
         self.pos += 1;
         let name = self.binding("the agent after 'spawn'")?;
         let values = if self.eat_word("with") { self.named_values()? } else { Vec::new() };
+        self.spawned.extend(values.iter().map(|(k, _)| (name.text.clone(), k.clone())));
         self.ended(StmtKind::Spawn(name, values))
     }
 

@@ -1,0 +1,104 @@
+//! Fuel and bytes, at the exact edge; nothing overflows the native stack.
+
+use crate::harness::Given;
+
+const COUNT: &str = "let s be 0\neach i in range(100)\n    set s to s + i\nprint(s)\n";
+
+#[test]
+fn fuel_is_the_same_each_time_and_exact_at_its_edge() {
+    let used = Given::program(COUNT).run().end().fuel;
+    assert_eq!(Given::program(COUNT).run().end().fuel, used);
+    let enough = Given::program(COUNT).fuel(used).run();
+    assert_eq!(enough.output, ["4950"]);
+    let short = Given::program(COUNT).fuel(used - 1).run();
+    assert_eq!(short.end().trap.as_deref(), Some("fuel"));
+    assert_eq!(short.end().exit, 1);
+}
+
+#[test]
+fn heap_is_exact_at_its_edge() {
+    let program = "let xs be []\neach i in range(1000)\n    set xs to append(xs, i)\nprint(length(xs))\n";
+    let peak = Given::program(program).run().end().heap_peak;
+    assert_eq!(Given::program(program).heap(peak).run().output, ["1000"]);
+    let short = Given::program(program).heap(peak - 1).run();
+    assert_eq!(short.end().trap.as_deref(), Some("memory"));
+    assert!(short.output.is_empty());
+}
+
+#[test]
+fn endless_programs_stop_at_their_fuel() {
+    for program in [
+        "while true\n    let x be 1\n",
+        "task f()\n    give f()\nwhile true\n    try\n        f()\n    recover\n        nothing\n",
+        "let f be () => 1\nwhile f()\n    nothing\n",
+        "each i in range(0, 1000000000000)\n    nothing\n",
+        "apply((x) => some(range(1000000), (y) => false), range(1000))\n",
+    ] {
+        let ran = Given::program(program).fuel(1_000_000).run();
+        assert_eq!(ran.end().trap.as_deref(), Some("fuel"), "{program}");
+    }
+}
+
+#[test]
+fn memory_bombs_stop_at_their_limit() {
+    for program in [
+        "let s be \"abcdefghijklmnopqrstuvwxyz\"\nwhile true\n    set s to s + s\n",
+        "let xs be [1]\nwhile true\n    set xs to xs + xs\n",
+        "let xs be []\nwhile true\n    set xs to [xs, xs]\n",
+        "print(length(range(1000000000000)))\n",
+        "let m be {}\nlet i be 0\nwhile true\n    set m[i] to `some longer text than fits {i}`\n    set i to i + 1\n",
+        "let s be \"x\"\nwhile true\n    set s to replace(s, \"x\", \"xxxxxxxxxxxxxxxxxxxxxxxxx\")\n",
+    ] {
+        let ran = Given::program(program).heap(8 << 20).fuel(200_000_000).run();
+        let trap = ran.end().trap.clone();
+        assert!(trap.as_deref() == Some("memory"), "{program}: {trap:?} {:?}", ran.errors);
+    }
+}
+
+#[test]
+fn deep_programs_and_deep_data_end_cleanly() {
+    let deep = format!("print({}1{})", "(".repeat(100_000), ")".repeat(100_000));
+    assert!(Given::program(&deep).run().errors[0].contains("nested too deeply"));
+    let lists = format!("print({}{})", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(Given::program(&lists).run().errors[0].contains("nested too deeply"));
+    let minus = format!("print({}1)", "- ".repeat(100_000));
+    assert!(Given::program(&minus).run().errors[0].contains("nested too deeply"));
+    let nots = format!("print({}true)", "not ".repeat(100_000));
+    assert!(Given::program(&nots).run().errors[0].contains("nested too deeply"));
+    let sum = format!("print(0{})", " + 1".repeat(100_000));
+    assert_eq!(Given::program(&sum).run().output, ["100000"]);
+    let mut blocks = String::new();
+    for i in 0..3000 {
+        blocks.push_str(&format!("{}when true\n", "    ".repeat(i)));
+    }
+    assert!(Given::program(&blocks).run().errors[0].contains("nested too deeply"));
+    let data = "let xs be []\neach i in range(200000)\n    set xs to [xs]\nlet ys be xs\nprint(xs == ys, length(text(xs)))\n";
+    assert_eq!(Given::program(data).run().output, ["true 400002"]);
+}
+
+#[test]
+fn recursion_has_its_limit() {
+    let nested = |n: u32| {
+        format!("task f(n)\n    when n == 0\n        give 0\n    give 1 + f(n - 1)\nprint(f({n}))\n")
+    };
+    assert_eq!(Given::program(&nested(2900)).run().output, ["2900"]);
+    let ran = Given::program(&nested(3500)).run();
+    assert!(ran.errors[0].ends_with("maximum recursion depth exceeded"), "{:?}", ran.errors);
+    let through = "task f(n)\n    when n == 0\n        give [0]\n    give apply((x) => f(n - 1), [1])\nprint(length(f(900)))\n";
+    assert_eq!(Given::program(through).run().output, ["1"]);
+}
+
+#[test]
+fn cycles_of_closures_do_not_pile_up() {
+    let program = "each i in range(200000)\n    task f(n)\n        when n == 0\n            give 0\n        give f(n - 1)\n    f(1)\n";
+    let ran = Given::program(program).heap(4 << 20).run();
+    assert_eq!(ran.errors, Vec::<String>::new());
+}
+
+#[test]
+fn every_byte_comes_back() {
+    let before = runtime::partition::heap::current();
+    let program = "let m be {}\neach i in range(1000)\n    set m[i] to [i, `text number {i} here`]\ntask f()\n    give f\nlet g be f()\n";
+    Given::program(program).run();
+    assert_eq!(format!("{before:?}"), format!("{:?}", runtime::partition::heap::current()));
+}

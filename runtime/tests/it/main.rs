@@ -1,0 +1,6 @@
+//! Behaviour of the runtime, through its public interface.
+
+mod harness;
+mod limits;
+mod spec;
+mod worker;

@@ -1,0 +1,83 @@
+//! The jailed process's entry point, with plain files in place of the launcher.
+
+use policies::wire::{self, Frame, FrameDecoder, JobHeader, Mode};
+use std::io::{Read, Seek, SeekFrom, Write};
+
+fn run(header: &JobHeader, source: &str) -> (i32, Vec<Frame>) {
+    let mut job = tempfile::tempfile().expect("a file");
+    job.write_all(&wire::encode_job(header, source.as_bytes(), &[]).expect("a job")).expect("written");
+    job.seek(SeekFrom::Start(0)).expect("rewound");
+    let mut frames = tempfile::tempfile().expect("a file");
+    let exit = runtime::worker::run(job, frames.try_clone().expect("a handle"));
+    frames.seek(SeekFrom::Start(0)).expect("rewound");
+    let mut bytes = Vec::new();
+    frames.read_to_end(&mut bytes).expect("read");
+    let mut decoder = FrameDecoder::new();
+    decoder.push(&bytes);
+    let mut all = Vec::new();
+    while let Some(frame) = decoder.next_frame().expect("a frame") {
+        all.push(frame);
+    }
+    assert!(decoder.ended());
+    (exit, all)
+}
+
+#[test]
+fn prints_errors_and_the_end_are_frames() {
+    let (exit, frames) = run(&JobHeader::run("a.syn", None), "print(\"hello\")\nprint(1 / 0)\n");
+    assert_eq!(exit, 1);
+    assert_eq!(frames[0], Frame::Print("hello".into()));
+    assert!(matches!(&frames[1], Frame::Error(e) if e.text == "Runtime error: a.syn:2:9: Division by zero"));
+    assert!(matches!(&frames[2], Frame::End(e) if e.exit == 1));
+}
+
+#[test]
+fn a_ceiling_is_in_force_and_audited() {
+    let (exit, frames) = run(&JobHeader::run("a.syn", Some("time".into())), "print(1)\n");
+    assert_eq!(exit, 1);
+    let denied =
+        frames.iter().any(|f| matches!(f, Frame::Audit(e) if e.capability == "stdout" && !e.granted));
+    assert!(denied, "{frames:?}");
+    let (exit, frames) = run(&JobHeader::run("a.syn", Some("stdout".into())), "print(1)\n");
+    assert_eq!(exit, 0);
+    assert!(frames.contains(&Frame::Print("1".into())));
+}
+
+#[test]
+fn tests_print_their_report() {
+    let mut header = JobHeader::run("a.syn", None);
+    header.mode = Mode::Test;
+    let (exit, frames) = run(&header, "test \"a\"\n    assert_eq(1, 1)\ntest \"b\"\n    assert_eq(1, 2)\n");
+    assert_eq!(exit, 1);
+    let prints: Vec<&str> = frames
+        .iter()
+        .filter_map(|f| match f {
+            Frame::Print(t) => Some(t.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(prints, ["✓ a", "✗ b: expected 2, got 1", "1 passed, 1 failed (2 total)"]);
+}
+
+#[test]
+fn conform_prints_one_line() {
+    let mut header = JobHeader::run("a.syn", Some("stdout".into()));
+    header.mode = Mode::Conform;
+    let (exit, frames) = run(&header, "print(1)\nprint(now())\n");
+    assert_eq!(exit, 0);
+    let line = frames.iter().find_map(|f| match f {
+        Frame::Print(t) => Some(t.clone()),
+        _ => None,
+    });
+    let json: serde_json::Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["out"][0], "1");
+    assert!(json["err"][0].as_str().is_some_and(|e| e.contains("Capability not granted: time")));
+}
+
+#[test]
+fn a_broken_job_is_refused() {
+    let job = tempfile::tempfile().expect("a file");
+    let frames = tempfile::tempfile().expect("a file");
+    assert_eq!(runtime::worker::run(job, frames), 1);
+}
