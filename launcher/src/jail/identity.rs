@@ -82,7 +82,7 @@ fn write_proc(pid: Pid, name: &str, content: &str) -> Result<(), Errno> {
 pub(crate) fn idmapped_tree(source: &str, access: Access, host: HostIds) -> Result<Option<OwnedFd>, Failure> {
     let step = Step::BuildRoot;
     let path = CString::new(source).map_err(|_| Errno::EINVAL).at(step)?;
-    let tree = mount::clone_tree(crate::sys::fd::cwd(), &path).at(step)?;
+    let tree = mount::clone_resolved_tree(&path).at(step)?;
     let owner = fstat(&tree).at(step)?;
     if owner.st_uid == host.uid && owner.st_gid == host.gid {
         return Ok(Some(tree));

@@ -1,7 +1,8 @@
 //! The empty network namespace: one prepared and shared by all jails without sockets, or a new one.
 //!
-//! Making and destroying a network namespace is the dearest step of a start. Jails without sockets can't tell whether
-//! theirs is shared: its loopback is down, the filter refuses sockets, and Landlock scopes abstract ones.
+//! Making and destroying a network namespace is the dearest step of a start. Jails without sockets and without a /proc
+//! can't tell whether theirs is shared: its loopback is down, the filter refuses sockets, and Landlock scopes abstract
+//! ones. A /proc would list the others' socket pairs (net/unix), so a jail that has one gets a namespace of its own.
 //! Source: network_namespaces(7), setns(2), ioctl_ns(2).
 
 use super::{

@@ -164,7 +164,7 @@ fn make_node(top: BorrowedFd<'_>, node: &StagedNode) -> Result<(), Errno> {
             let tree = match ready {
                 Some(tree) => tree,
                 None => {
-                    cloned = mount::clone_tree(fd::cwd(), source)?;
+                    cloned = mount::clone_resolved_tree(source)?;
                     &cloned
                 }
             };

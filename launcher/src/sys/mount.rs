@@ -50,6 +50,25 @@ pub(crate) fn clone_tree(at: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Err
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
+/// A detached copy of the mount tree at an absolute path in which no part is a link.
+///
+/// The path was resolved when the jail was planned: a link that stands there now was put there since, to lead elsewhere.
+///
+/// # Errors
+/// ELOOP for a link, and those of openat2(2) and open_tree(2).
+pub(crate) fn clone_resolved_tree(path: &CStr) -> Result<OwnedFd, Errno> {
+    let top = super::openat2::resolved(path)?;
+    let flags = OPEN_TREE_CLONE
+        | libc::O_CLOEXEC as libc::c_uint
+        | libc::AT_RECURSIVE as libc::c_uint
+        | libc::AT_EMPTY_PATH as libc::c_uint;
+    // SAFETY: the empty path is NUL-terminated; the other arguments are plain numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_open_tree, top.as_raw_fd(), c"".as_ptr(), flags) };
+    let fd = Errno::result(fd)?;
+    // SAFETY: open_tree succeeded: the descriptor is new and only ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
 /// Sets attributes on a mount and, if `recursive`, on all below it.
 ///
 /// Source: mount_setattr(2), Linux 5.12.

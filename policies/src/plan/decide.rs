@@ -140,6 +140,11 @@ fn furnish(layout: &mut Layout, request: &Request, granting: &mut Granting<'_>) 
     if request.jail.proc == Proc::Own {
         layout.put("/proc", Node::Proc);
         layout.allow("/proc", &READ_TREE);
+        granting.notes.push(
+            "/proc/self/mountinfo tells where on the host each of these places lies and on which disk, \
+             /proc/self/uid_map the jail's user id outside; proc = \"none\" in the policy hides both"
+                .to_owned(),
+        );
     }
     Ok(())
 }

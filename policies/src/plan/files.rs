@@ -58,11 +58,19 @@ impl Outcome {
         } else {
             return Self { held_by: "a mount".to_owned(), ..self };
         };
+        Self { held_by: "a mount".to_owned(), ..self }.and_coarser(more)
+    }
+
+    /// Coarser by one thing more.
+    fn and_coarser(self, more: &str) -> Self {
+        if self.held_by.starts_with(NOTHING) {
+            return self;
+        }
         let by = match self.fit {
             Fit::Coarser(by) => format!("{by}; {more}"),
             Fit::Exact | Fit::LanguageOnly | Fit::NotBuilt => more.to_owned(),
         };
-        Self::coarser(by, "a mount")
+        Self::coarser(by, self.held_by)
     }
 }
 
@@ -113,6 +121,20 @@ impl Granting<'_> {
 
     /// One `file`, `file.read` or `file.write` grant.
     pub(super) fn grant(&mut self, layout: &mut Layout, grant: &Grant) -> Result<Outcome, Refusal> {
+        let outcome = self.reach(layout, grant)?;
+        // Landlock's rules reach through mounts: what stands in a scratch folder has that folder's rights too. Writing is
+        // held back by a read-only mount; reading by nothing.
+        let path = grant.scope().to_string();
+        let scratch = layout.scratch_above(&path).filter(|scratch| *scratch != path.trim_end_matches("/*"));
+        match (Reach::of(grant.capability()), scratch) {
+            (Reach::Write, Some(scratch)) => Ok(outcome.and_coarser(&format!(
+                "it stands in the jail's own {scratch}, so what may be written there may be read, too"
+            ))),
+            (Reach::Read | Reach::Write | Reach::Both, _) => Ok(outcome),
+        }
+    }
+
+    fn reach(&mut self, layout: &mut Layout, grant: &Grant) -> Result<Outcome, Refusal> {
         let access = Reach::of(grant.capability());
         let wanted = Wanted::of(grant.scope());
         let query = wanted.query();

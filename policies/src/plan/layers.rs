@@ -8,6 +8,7 @@ use crate::{
     error::{Choice, Refusal},
     facts::HostFacts,
     layer::{Layer, LayerState, Standing},
+    policy::Proc,
     request::{Profile, Request, Subject},
 };
 
@@ -63,7 +64,11 @@ pub(super) fn layers(
         return Err(Refusal::LastWall { missing: "landlock and filter".to_owned() });
     }
     let abi = host.landlock_abi.min(NEWEST_ABI);
-    let network = if host.shared_network_namespace { Network::SharedEmpty } else { Network::OwnEmpty };
+    let network = if host.shared_network_namespace && !shows_proc(request) {
+        Network::SharedEmpty
+    } else {
+        Network::OwnEmpty
+    };
     let states = Layer::ALL
         .into_iter()
         .map(|layer| {
@@ -72,6 +77,11 @@ pub(super) fn layers(
         })
         .collect();
     Ok(Built { abi, filter: (!filter_gone).then_some(filter), network, states })
+}
+
+/// Whether the jail has a /proc, where /proc/self/net lists the socket pairs of all jails in its network namespace.
+fn shows_proc(request: &Request) -> bool {
+    matches!(request.subject, Subject::Command { .. }) && request.jail.proc == Proc::Own
 }
 
 fn give_up(request: &Request, layer: Layer, reason: &str, remedy: &str) -> Result<(), Refusal> {

@@ -104,6 +104,14 @@ impl Layout {
         }
     }
 
+    /// The scratch folder at or above a path.
+    pub(super) fn scratch_above(&self, at: &str) -> Option<&str> {
+        let is_scratch = |(above, node): &(&String, &Node)| {
+            matches!(node, Node::Scratch { .. }) && beneath(above, at).is_some()
+        };
+        self.nodes.iter().find(is_scratch).map(|(above, _)| above.as_str())
+    }
+
     /// The nodes so far.
     pub(super) fn nodes(&self) -> &BTreeMap<String, Node> {
         &self.nodes

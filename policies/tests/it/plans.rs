@@ -256,8 +256,11 @@ fn roots_private_files_are_reached_by_another_owner_and_public_ones_as_they_are(
 
 #[test]
 fn root_gets_an_unused_user_and_the_shared_network() {
-    let plan = ready_plan("sh", command(&["true"]), &root()).unwrap();
+    let plan = ready_plan("static", command(&["true"]), &root()).unwrap();
     assert_eq!((plan.identity.outside, plan.network), (Outside::Unused, Network::SharedEmpty));
+    // Its /proc would list what others have in a shared one.
+    let plan = ready_plan("sh", command(&["true"]), &root()).unwrap();
+    assert_eq!((plan.identity.outside, plan.network), (Outside::Unused, Network::OwnEmpty));
     let plan = ready_plan("sh", command(&["true"]), &host()).unwrap();
     assert_eq!((plan.identity.outside, plan.network), (Outside::Caller, Network::OwnEmpty));
 }
