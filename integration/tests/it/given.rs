@@ -80,6 +80,26 @@ impl Given {
         ended
     }
 
+    /// The page that `explain` prints of it.
+    pub(crate) fn explain(&self) -> String {
+        let programs = host::programs();
+        let mut command = Command::new(&programs.thirdwall);
+        command
+            .args(["explain", "exec"])
+            .args(self.words())
+            .arg("--")
+            .arg(&programs.hostile)
+            .current_dir("/");
+        let ended = on_host(self.who, command);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        // Lines are broken where they are too long for a terminal.
+        ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn words(&self) -> impl Iterator<Item = &OsStr> {
+        self.flags.iter().flat_map(|(name, value)| [OsStr::new(name), value])
+    }
+
     /// Starts `hostile` and doesn't wait.
     pub(crate) fn start(&self, acts: &[&str]) -> Child {
         let hostile = host::programs().hostile.to_str().unwrap().to_owned();
@@ -90,7 +110,7 @@ impl Given {
 
     fn start_program(&self, program: &[&str]) -> Child {
         let mut command = Command::new(&host::programs().thirdwall);
-        command.arg("exec").args(self.flags.iter().flat_map(|(name, value)| [OsStr::new(name), value]));
+        command.arg("exec").args(self.words());
         if self.report {
             command.args(["--report", "-"]);
         }

@@ -120,6 +120,27 @@ fn a_write_grant_alone_reads_nothing() {
     }
 }
 
+/// A granted folder of the host inside a scratch folder has that folder's rights by Landlock: a rule reaches through
+/// mounts. Then a mount holds back writing, nothing holds back reading, and `explain` says so.
+#[test]
+fn what_stands_in_the_jails_tmp_is_coarser_and_said() {
+    let who = Who::ordinary();
+    let folder = tempfile::Builder::new().prefix("thirdwall-test-").tempdir_in("/tmp").unwrap();
+    who.own(folder.path());
+    let file = folder.path().join("file");
+    fs::write(&file, "granted").unwrap();
+    who.own(&file);
+    let file = text(&file);
+    let scope = |capability| format!("stdout,{capability}={}/*", text(folder.path()));
+    let given = Given::usual(who).flag("--cap-set", scope("file.write"));
+    given.run(&["files", "read", file]).expect(Verdict::Ok).says(file, "ok");
+    assert!(given.explain().contains("what may be written there may be read, too"), "{}", given.explain());
+    let given = Given::usual(who).flag("--cap-set", scope("file.read"));
+    given.run(&["files", "write", file]).expect(Verdict::Ok).says(file, "EROFS");
+    assert!(!given.explain().contains("may be read, too"));
+    assert_eq!(fs::read_to_string(file).unwrap(), "granted");
+}
+
 #[test]
 fn own_root_etc_and_devices_cant_be_changed() {
     for who in Who::all() {

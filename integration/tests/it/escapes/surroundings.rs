@@ -1,11 +1,15 @@
 //! What the program learns of its surroundings from /proc, /sys, /etc and /dev.
 
+use super::sudden_death::all_gone;
 use crate::{
     given::{Given, outside},
     host::{self, Who},
 };
 use policies::report::Verdict;
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+};
 
 #[test]
 fn the_narrowest_policy_has_no_proc_no_sys_and_no_etc() {
@@ -150,5 +154,29 @@ fn mountinfo_tells_of_granted_paths_and_nothing_else() {
             assert!(own || granted, "{line}");
             assert!(own || at.ends_with(root) || root.ends_with(at), "{line}");
         }
+    }
+}
+
+/// Jails may share an empty network namespace; none may see from its /proc what the others have in it.
+#[test]
+fn socket_pairs_of_another_jail_are_not_listed() {
+    for who in Who::all() {
+        let mark = format!("neighbour-{}-{who:?}", std::process::id());
+        let mut neighbours = Vec::new();
+        for given in [Given::bare(*who), Given::usual(*who)] {
+            let mut neighbour = given.plainly().start(&["memory", "sockets", "1", "5000", &mark]);
+            let mut line = String::new();
+            BufReader::new(neighbour.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert_eq!(line, "held 1\n");
+            neighbours.push(neighbour);
+        }
+        let ended = Given::usual(*who).run(&["files", "print", "/proc/self/net/unix"]).expect(Verdict::Ok);
+        for mut neighbour in neighbours {
+            neighbour.kill().unwrap();
+            neighbour.wait().unwrap();
+        }
+        let lines = ended.all("/proc/self/net/unix");
+        assert!(lines.len() == 1 && lines[0].starts_with("Num"), "{who:?}: {lines:?}");
+        all_gone(&mark);
     }
 }
