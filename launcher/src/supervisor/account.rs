@@ -91,3 +91,53 @@ pub(super) fn limit_of(cause: &Cause, limits: &Limits) -> Option<(&'static str, 
 fn millis(time: Duration) -> Millis {
     Millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policies::plan::Limit;
+
+    /// Limit × means → the words of the report, and the verdict of a run that met it and failed.
+    #[test]
+    fn the_table() {
+        let all = [Means::CgroupV1, Means::CgroupV2, Means::Rlimit, Means::Polling];
+        let words = |what| all.map(|means| named(means, what));
+        let looks = "polling: looks at the tree";
+        let refused = "rlimit; whether it was met is known from looks at the tree only";
+        assert_eq!(words("memory"), ["cgroup v1 memory", "cgroup v2 memory", refused, looks]);
+        assert_eq!(words("pids"), ["cgroup v1 pids", "cgroup v2 pids", refused, looks]);
+        assert_eq!(words("cpuacct"), ["cgroup v1 cpuacct", "cgroup v2 cpu", refused, looks]);
+        for (limit, verdict) in [
+            (LimitName::Wall, Verdict::WallTime),
+            (LimitName::Cpu, Verdict::CpuTime),
+            (LimitName::Memory, Verdict::Memory),
+            (LimitName::Pids, Verdict::Processes),
+            (LimitName::Output, Verdict::Output),
+            (LimitName::Disk, Verdict::Disk),
+        ] {
+            for means in all {
+                let mut seen = Seen::default();
+                seen.met.processes = limit == LimitName::Pids;
+                seen.met.disk = limit == LimitName::Disk;
+                let judged = Judged { verdict, exit: Some(1), signal: None };
+                let rows = limits(&asked(means), &judged, &seen);
+                let met: Vec<_> = rows.iter().filter(|row| row.met).map(|row| row.limit).collect();
+                assert_eq!(met, [limit]);
+                assert!(rows.iter().all(|row| row.value.is_some()));
+            }
+        }
+    }
+
+    fn asked(means: Means) -> Limits {
+        Limits {
+            wall: Limit { value: Some(Millis(1)), means: Means::Supervisor },
+            cpu: Limit { value: Some(Millis(1)), means },
+            memory: Limit { value: Some(Bytes(1)), means },
+            pids: Limit { value: Some(1), means },
+            nofile: 1,
+            output: Limit { value: Some(Bytes(1)), means: Means::Supervisor },
+            disk: Bytes(1),
+            grace: Millis(1),
+        }
+    }
+}

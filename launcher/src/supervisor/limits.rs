@@ -4,7 +4,8 @@
 //! met at the earliest, and an idle jail is looked at ever more seldom.
 //!
 //! Invariant: no look before the run is [`SETTLE`] old. Shorter runs are judged by the counts at their end.
-//! Invariant: an idle jail costs at most some ten looks a second, and none at all where no limit needs one.
+//! Invariant: an idle jail costs two looks a second, and none at all where no limit needs one. A jail full of
+//! processes, whose looks are long, costs a tenth of one processor at most.
 
 use super::{
     reap::{Cause, Met},
@@ -22,11 +23,13 @@ use std::{
 const SETTLE: Duration = Duration::from_millis(2);
 /// Shortest and longest time between two looks.
 const SHORTEST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(2);
 /// Longest time between two looks at an idle jail that is near a limit.
-const IDLE: Duration = Duration::from_millis(250);
+const IDLE: Duration = Duration::from_millis(500);
 /// Work in one interval that still counts as idle.
 const NOTHING: Duration = Duration::from_micros(200);
+/// A look is at most this part of the time.
+const SHARE: u32 = 10;
 /// How fast one processor can take memory, in bytes a second: page faults with huge pages.
 const MEMORY_RATE: f64 = 4e9;
 
@@ -134,7 +137,7 @@ impl Watcher {
         }
         let before = self.seen.cpu;
         let cause = self.measure();
-        self.plan_next(now, before);
+        self.plan_next(now, before, now.elapsed());
         cause
     }
 
@@ -239,7 +242,7 @@ impl Watcher {
     }
 
     /// The earliest moment at which a limit could be met.
-    fn plan_next(&mut self, now: Instant, before: Option<Duration>) {
+    fn plan_next(&mut self, now: Instant, before: Option<Duration>, cost: Duration) {
         let mut interval = (self.interval * 2).min(LONGEST);
         if let (Some(limit), Some(used)) = (self.limits.cpu.value, self.seen.cpu) {
             let left = Duration::from_millis(limit.0).saturating_sub(used);
@@ -258,7 +261,7 @@ impl Watcher {
         if !worked {
             interval = interval.max((self.interval * 2).min(IDLE));
         }
-        self.interval = interval.max(SHORTEST);
+        self.interval = interval.max(SHORTEST).max(cost * SHARE);
         self.next = now + self.interval;
     }
 }

@@ -3,6 +3,10 @@
 //! The caller's is raw, so that ^C, ^Z and the rest go as bytes to the jail's terminal, whose line discipline makes the
 //! signals there; the jail's output needs no second treatment either. The size of the window is copied.
 //!
+//! A shell inside suspends its jobs as ever. A program that is alone in the jail isn't suspended by ^Z: it leads the session,
+//! and the kernel stops no orphaned group. Stopping the launcher in its place would be a way for hostile code to switch
+//! the clock off.
+//!
 //! Invariant: the settings are given back on every path out: the end of the run, a stop by job control, a panic.
 //! Invariant: a supervisor in the background of its terminal leaves the settings alone.
 //! Source: termios(3), credentials(7), tty_ioctl(4).

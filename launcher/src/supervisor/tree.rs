@@ -70,21 +70,21 @@ impl Tree {
 
     /// One look.
     pub(super) fn look(&mut self, memory: Memory) -> TreeUse {
-        let pids = self.walk();
+        let found = self.walk();
+        let pids: Vec<_> = found.iter().map(|&(pid, _)| pid).collect();
         let mut now = BTreeMap::new();
         let mut collected = Duration::ZERO;
         let mut tasks = 0;
         let mut resident = 0;
-        for &pid in &pids {
+        for (pid, stat) in found {
             let Some(cpu) = processor_time(pid) else { continue };
             now.insert(pid.as_raw(), cpu);
-            let stat = read(&folder(pid).join("stat"));
-            if let Some(stat) = Stat::parse(&stat) {
+            if let Some(stat) = stat {
                 collected += self.tick * stat.collected_ticks;
                 tasks += if pid == self.init { 0 } else { u64::from(stat.threads) };
             }
             if memory != Memory::Unread {
-                resident += second_word(&read(&folder(pid).join("statm"))) * self.page;
+                resident += second_word(&read_small(&folder(pid).join("statm"))) * self.page;
             }
         }
         // A parent that ignores its children's ends collects no time for them: then what was seen of them counts.
@@ -101,16 +101,27 @@ impl Tree {
     }
 
     /// Init and all its descendants.
-    fn walk(&self) -> Vec<Pid> {
-        let mut found = vec![self.init];
+    fn walk(&self) -> Vec<(Pid, Option<Stat>)> {
+        let mut found = vec![(self.init, None)];
         let mut at = 0;
-        while let Some(&pid) = found.get(at) {
+        while let Some((pid, stat)) = found.get_mut(at) {
+            let pid = *pid;
+            *stat = Stat::parse(&read_small(&folder(pid).join("stat")));
+            let threads = stat.as_ref().map_or(0, |stat| stat.threads);
             at += 1;
-            let threads = std::fs::read_dir(folder(pid).join("task"));
-            for thread in threads.into_iter().flatten().filter_map(Result::ok) {
-                let children = read(&thread.path().join("children"));
-                let children = children.split_whitespace().filter_map(|word| word.parse().ok());
-                found.extend(children.map(Pid::from_raw).take(VISITS.saturating_sub(found.len())));
+            let mut children = |task: &Path| {
+                let text = read(&task.join("children"));
+                let children =
+                    text.split_whitespace().filter_map(|word| word.parse().ok()).map(Pid::from_raw);
+                let room = VISITS.saturating_sub(found.len());
+                found.extend(children.map(|pid| (pid, None)).take(room));
+            };
+            let tasks = folder(pid).join("task");
+            if threads == 1 {
+                children(&tasks.join(pid.to_string()));
+            } else {
+                let tasks = std::fs::read_dir(tasks);
+                tasks.into_iter().flatten().filter_map(Result::ok).for_each(|task| children(&task.path()));
             }
         }
         found
@@ -128,9 +139,20 @@ fn folder(pid: Pid) -> PathBuf {
 
 /// The whole file, or nothing: a process may end at any moment.
 fn read(path: &Path) -> String {
-    let mut text = String::new();
-    let opened = File::open(path).and_then(|mut file| file.read_to_string(&mut text));
-    if opened.is_ok() { text } else { String::new() }
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    let Ok(mut file) = File::open(path) else { return String::new() };
+    while let Ok(length @ 1..) = file.read(&mut piece) {
+        bytes.extend_from_slice(piece.get(..length).unwrap_or_default());
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// A file that one read gives whole.
+fn read_small(path: &Path) -> String {
+    let mut bytes = [0; 1024];
+    let length = File::open(path).and_then(|mut file| file.read(&mut bytes)).unwrap_or(0);
+    String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned()
 }
 
 fn second_word(text: &str) -> u64 {
