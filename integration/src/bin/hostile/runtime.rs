@@ -4,7 +4,7 @@
 
 use super::raw::{call, int, leak, say, tell};
 use launcher::{
-    cgroup::Cgroup,
+    cgroup::{Cgroup, Entry},
     jail::{Inputs, Jail},
     probe,
     supervisor::{self, Keep, Sink, Source, Wants, signals},
@@ -68,15 +68,15 @@ fn build(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
     let plan = policies::plan::plan(&request, &PathFacts::default(), &host)?;
     let signals = signals::block()?;
     let cgroup = Cgroup::create(&plan.limits, &host).ok();
-    let cgroup_entries = match &cgroup {
-        Some(cgroup) => cgroup.entry_files()?,
-        None => Vec::new(),
+    let entry = match &cgroup {
+        Some(cgroup) => cgroup.entry()?,
+        None => Entry::Written(Vec::new()),
     };
     let (job, mut feed) = std::io::pipe()?;
     feed.write_all(b"no job\n")?;
     drop(feed);
     let inputs = Inputs {
-        cgroup_entries,
+        cgroup: entry,
         terminal: None,
         job: Some(job.into()),
         copy_in: Vec::new(),
@@ -90,6 +90,7 @@ fn build(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
         stderr: Sink::Stderr,
         keep: Keep::AtMost(Bytes::mib(1)),
         signals: Some(signals),
+        lent: None,
     };
     let report = supervisor::supervise(running, &plan, cgroup, wants);
     Ok(serde_json::to_string(&report)?)
