@@ -12,6 +12,7 @@
 mod account;
 mod audit;
 mod frames;
+mod inlet;
 mod limits;
 mod lines;
 mod notify;

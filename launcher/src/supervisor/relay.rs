@@ -1,4 +1,4 @@
-//! Standard streams: counted, cut at the limit, and never waited for.
+//! Output: counted, cut at the limit, and never waited for.
 //!
 //! One buffer for each stream. It is filled only when it is empty, so that a slow reader slows the program and nothing
 //! else; the caller's end is never written to in a way that could block.
@@ -10,7 +10,7 @@
 
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, OFlag, fcntl, open},
+    fcntl::{OFlag, open},
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         socket::{MsgFlags, send},
@@ -21,7 +21,7 @@ use nix::{
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// As much as a pipe holds.
-const BUFFER: usize = 64 * 1024;
+pub(super) const BUFFER: usize = 64 * 1024;
 
 /// Output bytes that may still be taken.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(super) enum Written {
 
 /// How a file is written to without waiting.
 #[derive(Debug)]
-enum Manner {
+pub(super) enum Manner {
     /// It never blocks, or is non-blocking and our own.
     Plain,
     /// A file description of our own.
@@ -83,7 +83,7 @@ enum Manner {
 }
 
 /// The manner for `file`, which belongs to the caller.
-fn manner_of(file: BorrowedFd<'_>, access: OFlag) -> Manner {
+pub(super) fn manner_of(file: BorrowedFd<'_>, access: OFlag) -> Manner {
     let kind = fstat(file).map(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
     let small = match kind {
         Ok(SFlag::S_IFSOCK) => return Manner::Socket,
@@ -97,7 +97,7 @@ fn manner_of(file: BorrowedFd<'_>, access: OFlag) -> Manner {
 }
 
 /// Writes without waiting.
-fn write_now(file: BorrowedFd<'_>, manner: &Manner, bytes: &[u8]) -> Written {
+pub(super) fn write_now(file: BorrowedFd<'_>, manner: &Manner, bytes: &[u8]) -> Written {
     let done = match manner {
         Manner::Plain => write(file, bytes),
         Manner::Reopened(own) => write(own, bytes),
@@ -121,23 +121,23 @@ fn write_now(file: BorrowedFd<'_>, manner: &Manner, bytes: &[u8]) -> Written {
 
 /// Bytes on their way.
 #[derive(Debug, Default)]
-struct Buffer {
+pub(super) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
 impl Buffer {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    fn pending(&self) -> &[u8] {
+    pub(super) fn pending(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
     /// Reads into the empty buffer.
-    fn fill(&mut self, from: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
+    pub(super) fn fill(&mut self, from: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
         if self.bytes.len() < BUFFER {
             // Fresh zero pages cost nothing until they are written.
             self.bytes = vec![0; BUFFER];
@@ -148,15 +148,25 @@ impl Buffer {
         Ok(self.end)
     }
 
-    fn took(&mut self, count: usize) {
+    /// Adds bytes after what is pending.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        if self.is_empty() {
+            self.clear();
+        }
+        self.bytes.truncate(self.end);
+        self.bytes.extend_from_slice(bytes);
+        self.end = self.bytes.len();
+    }
+
+    pub(super) fn took(&mut self, count: usize) {
         self.start = self.end.min(self.start + count);
     }
 
-    fn cut_to(&mut self, length: usize) {
+    pub(super) fn cut_to(&mut self, length: usize) {
         self.end = self.end.min(self.start + length);
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
     }
 }
@@ -237,12 +247,7 @@ impl Outlet {
 
     /// Queues bytes that didn't come from the jail's stream itself.
     pub(super) fn queue(&mut self, bytes: &[u8]) {
-        if self.buffer.is_empty() {
-            self.buffer.clear();
-        }
-        self.buffer.bytes.truncate(self.buffer.end);
-        self.buffer.bytes.extend_from_slice(bytes);
-        self.buffer.end = self.buffer.bytes.len();
+        self.buffer.push(bytes);
     }
 
     /// Delivers what the caller takes now. `Gone` or `Failed` once: from then on everything is dropped.
@@ -282,137 +287,4 @@ impl Outlet {
         self.from = None;
         self.buffer.clear();
     }
-}
-
-/// The caller's input to the jail.
-#[derive(Debug)]
-pub(super) struct Inlet {
-    from: super::wants::Source,
-    reopened: Option<OwnedFd>,
-    to: Option<OwnedFd>,
-    /// Whether writes to the jail return at once.
-    nonblocking: bool,
-    buffer: Buffer,
-    state: InletState,
-    at_end: AtEnd,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InletState {
-    Fresh,
-    Open,
-    /// In the background of its terminal.
-    Paused,
-    Ended,
-}
-
-/// What the jail gets at the input's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AtEnd {
-    /// Its pipe is closed.
-    Close,
-    /// The terminal's end-of-file character.
-    Character,
-}
-
-impl Inlet {
-    pub(super) fn new(from: super::wants::Source, to: Option<OwnedFd>, at_end: AtEnd) -> Self {
-        let (to, state) = match (from.file().is_some(), to) {
-            (true, Some(to)) => (Some(to), InletState::Fresh),
-            _ => (None, InletState::Ended),
-        };
-        Self { from, reopened: None, to, nonblocking: false, buffer: Buffer::default(), state, at_end }
-    }
-
-    /// The caller's end, when more of it can be taken.
-    pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
-        let open = matches!(self.state, InletState::Fresh | InletState::Open);
-        if !open || !self.buffer.is_empty() || self.to.is_none() {
-            return None;
-        }
-        self.reopened.as_ref().map(AsFd::as_fd).or_else(|| self.from.file())
-    }
-
-    /// The jail's end, when something waits for it.
-    pub(super) fn writable(&self) -> Option<BorrowedFd<'_>> {
-        self.to.as_ref().filter(|_| !self.buffer.is_empty()).map(AsFd::as_fd)
-    }
-
-    /// Takes what the caller has, and passes it on at once if there is room.
-    pub(super) fn fill(&mut self) {
-        if self.state == InletState::Fresh {
-            self.open();
-        }
-        let Some(from) = self.reopened.as_ref().map(AsFd::as_fd).or_else(|| self.from.file()) else { return };
-        match self.buffer.fill(from, BUFFER) {
-            Ok(0) => self.end(),
-            Ok(_) => {
-                if !self.nonblocking
-                    && let Some(to) = &self.to
-                {
-                    set_nonblocking(to.as_fd());
-                    self.nonblocking = true;
-                }
-                self.flush();
-            }
-            Err(Errno::EAGAIN | Errno::EINTR) => {}
-            Err(Errno::EIO) if isatty(from) == Ok(true) => self.state = InletState::Paused,
-            Err(_) => self.end(),
-        }
-    }
-
-    /// Passes on what waits.
-    pub(super) fn flush(&mut self) {
-        let Some(to) = &self.to else { return };
-        match write_now(to.as_fd(), &Manner::Plain, self.buffer.pending()) {
-            Written::Bytes(count) => self.buffer.took(count),
-            Written::Later => {}
-            Written::Gone | Written::Failed(_) => self.close(),
-        }
-        if self.state == InletState::Ended && self.buffer.is_empty() {
-            self.to = None;
-        }
-    }
-
-    /// Reads again after a pause.
-    pub(super) fn resume(&mut self) {
-        if self.state == InletState::Paused {
-            self.state = InletState::Open;
-        }
-    }
-
-    /// Closes the jail's end.
-    pub(super) fn close(&mut self) {
-        self.state = InletState::Ended;
-        self.to = None;
-        self.buffer.clear();
-    }
-
-    fn open(&mut self) {
-        self.state = InletState::Open;
-        // A pipe may be read by others too, and then be empty by the time that we read.
-        if let Some(Manner::Reopened(own)) = self.from.file().map(|file| manner_of(file, OFlag::O_RDONLY)) {
-            self.reopened = Some(own);
-        }
-    }
-
-    fn end(&mut self) {
-        match self.at_end {
-            AtEnd::Close => self.close(),
-            AtEnd::Character => {
-                self.state = InletState::Ended;
-                if self.buffer.bytes.first_mut().map(|byte| *byte = 4).is_some() {
-                    (self.buffer.start, self.buffer.end) = (0, 1);
-                }
-                self.flush();
-            }
-        }
-    }
-}
-
-/// For our own descriptors only.
-fn set_nonblocking(file: BorrowedFd<'_>) {
-    let flags = fcntl(file, FcntlArg::F_GETFL).map(OFlag::from_bits_retain).unwrap_or(OFlag::empty());
-    // It can't fail on an open descriptor; if it did, writes to it would merely wait.
-    let _ = fcntl(file, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK));
 }
