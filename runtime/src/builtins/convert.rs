@@ -74,7 +74,7 @@ fn digits(text: &str) -> Option<String> {
     (well && !body.is_empty() && body.len() <= MAX_DIGITS).then(|| t.chars().filter(|c| *c != '_').collect())
 }
 
-fn parse_float(text: &str) -> Option<f64> {
+pub(super) fn parse_float(text: &str) -> Option<f64> {
     let clean = digits(text)?;
     let lower = clean.trim_start_matches(['-', '+']).to_ascii_lowercase();
     if lower == "nan" || lower == "inf" || lower == "infinity" {
@@ -83,7 +83,7 @@ fn parse_float(text: &str) -> Option<f64> {
     lower.starts_with(|c: char| c.is_ascii_digit() || c == '.').then(|| clean.parse().ok())?
 }
 
-fn parse_int(text: &str, base: Option<u32>) -> Option<BigInt> {
+pub(super) fn parse_int(text: &str, base: Option<u32>) -> Option<BigInt> {
     let clean = digits(text)?;
     let (negative, body) = match clean.strip_prefix('-') {
         Some(rest) => (true, rest.to_owned()),
@@ -107,7 +107,7 @@ fn cannot(what: &Value, kind: &str) -> Fault {
     raised(format!("Cannot convert {} to {kind}", inside(what)))
 }
 
-fn or_default(args: &Args<'_>, i: usize, fault: Fault) -> Result<Value, Fault> {
+pub(super) fn or_default(args: &Args<'_>, i: usize, fault: Fault) -> Result<Value, Fault> {
     match args.given(i) {
         Some(default) => Ok(default.clone()),
         None => Err(fault),

@@ -241,7 +241,7 @@ enum Finish {
     Group,
 }
 
-fn property(item: &Value, name: &str, core: &Core) -> Result<Value, Fault> {
+pub(super) fn property(item: &Value, name: &str, core: &Core) -> Result<Value, Fault> {
     match item {
         Value::Map(map) => match map.get(name) {
             Some(value) => Ok(value.clone()),

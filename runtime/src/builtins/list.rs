@@ -279,6 +279,16 @@ impl Seen {
         list.push(known.len());
         Ok(None)
     }
+
+    /// The position of an equal value in `known`; remembers nothing.
+    pub(super) fn seek(&self, value: &Value, known: &[Value]) -> Result<Option<usize>, Incomparable> {
+        for &i in self.buckets.get(&bucket(value)).into_iter().flatten() {
+            if equal(&known[i], value)? {
+                return Ok(Some(i));
+            }
+        }
+        Ok(None)
+    }
 }
 
 fn unique(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {

@@ -298,7 +298,9 @@ fn sum(args: &mut Args<'_>, op: Arith, start: Value) -> Result<Value, Fault> {
                 type_name(item)
             )));
         }
-        total = arith(op, total, item.clone())?;
+        // Durations add up from the first one; there is none that equals the number 0.
+        let first = matches!(total, Value::Int(0)) && type_name(item) == "duration" && op == Arith::Add;
+        total = if first { item.clone() } else { arith(op, total, item.clone())? };
     }
     Ok(total)
 }

@@ -8,15 +8,21 @@ pub mod context;
 mod assertions;
 mod control;
 mod convert;
+mod csv;
+mod dates;
 mod higher;
 mod json;
 mod list;
 mod math;
 pub(crate) mod operations;
 mod process;
+mod random;
 mod stubs;
+mod tables;
 mod text;
 mod time;
+mod toml;
+mod xml;
 
 pub use context::{Args, CallArgs, Ctx, Next, Resume};
 
@@ -189,6 +195,12 @@ static FAMILIES: &[&[Builtin]] = &[
     math::TABLE,
     json::TABLE,
     time::TABLE,
+    dates::TABLE,
+    random::TABLE,
+    csv::TABLE,
+    tables::TABLE,
+    toml::TABLE,
+    xml::TABLE,
     assertions::TABLE,
     process::TABLE,
     stubs::TABLE,

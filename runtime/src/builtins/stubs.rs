@@ -48,15 +48,15 @@ table! {
     ]),
     (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);
     plain [
-        "rng", "random_normal", "shuffle", "choice", "sample", "rng_spawn", "complex", "real", "imag", "conj", "arg",
+        "complex", "real", "imag", "conj", "arg",
         "array", "zeros", "ones", "full", "arange", "linspace", "identity", "eye", "shape", "ndim", "size",
         "reshape", "transpose", "at", "to_list", "concat", "stack", "argmin", "argmax", "cumsum", "diff", "matmul",
         "dot", "solve", "det", "inv", "norm", "trace", "eig", "svd", "corr", "cov", "lstsq", "polyfit", "polyval",
-        "csv_parse", "csv_encode", "toml_parse", "toml_encode", "xml_parse", "summarize", "count_by", "pivot",
-        "fill_missing", "drop_missing", "fill_nan", "sum_of", "mean_of", "min_of", "max_of", "median_of",
-        "quantile_of", "first_of", "n_unique_of", "format_time", "parse_time", "date_parts", "date", "datetime",
-        "duration", "parse_date", "parse_datetime", "timestamp", "to_timezone", "add_days", "add_months", "truncate",
-        "date_range", "in_units", "weekday", "bytes", "decode", "bytes_to_int", "int_to_bytes", "int_to_bytes_le",
+
+
+
+
+        "bytes", "decode", "bytes_to_int", "int_to_bytes", "int_to_bytes_le",
         "sha256", "sha512", "sha512_256", "keccak256", "hash160", "hmac", "hmac_sha256", "verify_hmac",
         "constant_time_eq", "password_hash", "password_verify", "hkdf_sha256", "aes_gcm_encrypt", "aes_gcm_decrypt",
         "ecdh_shared_secret", "ecdh_public", "ecdh_keypair", "multipart_encode", "fetch", "http", "http_get",

@@ -18,7 +18,6 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("replace", &["text", "old", "new"], 3, replace).cost(Cost::Own),
     Builtin::new("replace_text", &["text", "old", "new"], 3, replace).cost(Cost::Own),
     Builtin::new("split", &["text", "separator"], 2, split).cost(Cost::Own),
-    Builtin::new("join", &["list", "separator"], 2, join),
     Builtin::new("contains", &["collection", "value"], 2, contains),
     Builtin::new("slice", &["collection", "start", "end"], 2, slice).cost(Cost::Own),
     Builtin::new("fmt", &["template", "map"], 2, fmt),
@@ -66,7 +65,7 @@ fn split(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     Ok(Value::list(parts))
 }
 
-fn join(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+pub(super) fn join(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let items = args.list(0)?;
     let separator = args.text(1)?;
     let mut size = 0usize;
