@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod broker;
 pub mod builtins;
 pub mod bytecode;
 pub mod diagnostic;

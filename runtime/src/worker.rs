@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing here opens, connects or starts anything: the two files come in, frames go out.
 
+use crate::broker::{Broker, Reply};
 use crate::bytecode::Program;
 use crate::diagnostic;
 use crate::partition::host::Host;
@@ -9,12 +10,14 @@ use crate::partition::{Logs, Profile, Settings};
 use crate::source::Source;
 use crate::synsema::{self, Loader, program};
 use policies::audit::Entry;
+use policies::broker::Request;
 use policies::ceiling::Ceiling;
 use policies::wire::{self, EndFrame, ErrorFrame, Frame, Job, Language, Mode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +29,12 @@ const MAX_JOB: u64 = 512 << 20;
 /// Runs the job; the exit code is the program's.
 #[must_use]
 pub fn run(job: File, frames: File) -> i32 {
+    run_with(job, frames, None)
+}
+
+/// As [`run`], with a connection to the supervisor's broker ([`policies::broker::DESCRIPTOR`]).
+#[must_use]
+pub fn run_with(job: File, frames: File, broker: Option<OwnedFd>) -> i32 {
     let out = Rc::new(RefCell::new(Frames::new(frames)));
     let mut bytes = Vec::new();
     let read = job.take(MAX_JOB).read_to_end(&mut bytes);
@@ -35,7 +44,7 @@ pub fn run(job: File, frames: File) -> i32 {
     };
     drop(bytes);
     match job {
-        Ok(job) => work(job, &out),
+        Ok(job) => work(job, &out, broker.map(Broker::new)),
         Err(reason) => fail(&out, &format!("failed to {reason}")),
     }
 }
@@ -47,7 +56,7 @@ fn fail(out: &Rc<RefCell<Frames>>, message: &str) -> i32 {
     1
 }
 
-fn work(job: Job, out: &Rc<RefCell<Frames>>) -> i32 {
+fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
     let header = job.header;
     let ceiling = match header.ceiling.as_deref().map(Ceiling::parse).transpose() {
         Ok(ceiling) => ceiling,
@@ -120,11 +129,10 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>) -> i32 {
         env: header.env,
         interactive: header.interactive,
         mode: header.mode,
-        started: Instant::now(),
         clock: if header.deterministic { Clock::Fixed(header.now) } else { Clock::System },
         captured: Vec::new(),
         verbose: header.verbose,
-        logged: Vec::new(),
+        broker,
     }));
     match header.mode {
         Mode::Run | Mode::Check | Mode::Needs => {
@@ -296,12 +304,11 @@ struct Outside {
     env: BTreeMap<String, String>,
     interactive: bool,
     mode: Mode,
-    started: Instant,
     clock: Clock,
     /// Prints under `test` and `conform`.
     captured: Vec<String>,
     verbose: bool,
-    logged: Vec<String>,
+    broker: Option<Broker>,
 }
 
 impl Host for Outside {
@@ -315,7 +322,6 @@ impl Host for Outside {
 
     fn eprint(&mut self, text: &str) {
         self.out.borrow_mut().send(&Frame::Log(text.to_owned()));
-        self.logged.clear();
     }
 
     fn audit(&mut self, mut entry: Entry) {
@@ -385,6 +391,15 @@ impl Host for Outside {
 
     fn interactive(&self) -> bool {
         self.interactive
+    }
+
+    fn broker(&mut self, request: &Request, raw: &[u8]) -> Result<Reply, String> {
+        // What the gate said of this request stands before what the broker says of it.
+        self.out.borrow_mut().flush();
+        match &mut self.broker {
+            Some(broker) => broker.ask(request, raw),
+            None => Err("ask the supervisor: this run has none".to_owned()),
+        }
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("args", &[], 0, args).cost(Cost::Flat),
     Builtin::new("platform", &[], 0, platform).cost(Cost::Flat),
     Builtin::new("self_path", &[], 0, self_path).cost(Cost::Flat).native("this run has no process"),
+    Builtin::new("agents", &[], 0, |c, _| Ok(c.core.shared.borrow().list())).cost(Cost::Flat),
+    Builtin::new("agent_stop", &["id", "reason"], 1, agent_stop).cost(Cost::Flat),
     Builtin::new("steps", &[], 0, steps).cost(Cost::Flat),
     Builtin::new("shutdown", &["reason"], 0, |_, _| Err(raised("shutdown works only under serve"))),
 ];
@@ -107,4 +109,9 @@ fn self_path(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> Result<Value, Fault> {
 
 fn steps(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> Result<Value, Fault> {
     Ok(Value::Int(ctx.core.used() as i64))
+}
+
+fn agent_stop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+    let id = args.text(0)?;
+    Ok(ctx.core.shared.borrow_mut().stop(id).into())
 }

@@ -46,13 +46,6 @@ fn encode(ctx: &mut Ctx<'_>, args: &mut Args<'_>, style: Style) -> Result<Value,
     Ok(Value::string(out))
 }
 
-/// A value as JSON, for other families.
-pub(crate) fn to_json(ctx: &mut Ctx<'_>, value: &Value) -> Result<String, Fault> {
-    let mut out = String::new();
-    write(ctx, value, Style::SPACED, &mut out)?;
-    Ok(out)
-}
-
 struct Writer<'c, 'x> {
     ctx: &'c mut Ctx<'x>,
     style: Style,

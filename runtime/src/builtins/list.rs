@@ -6,7 +6,7 @@ use crate::vm::ops::key_text;
 use crate::vm::other::Other;
 use crate::vm::render::type_name;
 use crate::vm::trap::{Fault, raised};
-use crate::vm::value::{Key, List, Map, Value};
+use crate::vm::value::{List, Map, Value};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -361,9 +361,4 @@ fn reverse(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         Some(items) => Ok(Value::list(items.iter().rev().cloned().collect())),
         None => Err(args.wrong(0, "a list or text")),
     }
-}
-
-/// A value as a map's key.
-pub(super) fn key(v: &Value) -> Option<Key> {
-    Key::of(v).or_else(|| key_text(v).map(|t| Key::new(&t)))
 }

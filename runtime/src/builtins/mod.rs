@@ -10,6 +10,7 @@ mod control;
 mod convert;
 mod csv;
 mod dates;
+mod files;
 mod higher;
 mod json;
 mod list;
@@ -52,6 +53,8 @@ pub struct Builtin {
     pub cost: Cost,
     /// Whether `set x to f(x, …)` may hand `x` over without a copy.
     pub reuses_first: bool,
+    /// The name that replaces this one.
+    pub deprecated: Option<&'static str>,
     /// What it does.
     pub run: Run,
 }
@@ -107,6 +110,7 @@ impl Builtin {
             profile: Profile::Pure,
             cost: Cost::Linear,
             reuses_first: false,
+            deprecated: None,
             run: Run::Plain(run),
         }
     }
@@ -178,6 +182,13 @@ impl Builtin {
         self
     }
 
+    /// An old name: a program that uses it is told once.
+    #[must_use]
+    pub const fn replaced_by(mut self, name: &'static str) -> Self {
+        self.deprecated = Some(name);
+        self
+    }
+
     /// Whether it neither calls back nor reaches outside.
     #[must_use]
     pub fn is_plain(&self) -> bool {
@@ -203,6 +214,7 @@ static FAMILIES: &[&[Builtin]] = &[
     xml::TABLE,
     assertions::TABLE,
     process::TABLE,
+    files::TABLE,
     stubs::TABLE,
 ];
 

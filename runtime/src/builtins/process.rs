@@ -1,25 +1,21 @@
 //! `run_program`: another program in a jail of its own, never above this one.
 
 use super::{Args, Builtin, Cost, Ctx};
+use crate::broker::Reply;
 use crate::vm::other::Other;
 use crate::vm::render::{display, type_name};
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::{Map, Value};
+use policies::broker::{Child, MOST_PIECE, Profile, Ran, Request, is_variable, steers};
 use policies::capability::Capability;
 use policies::ceiling::{Ceiling, clip};
+use std::collections::BTreeMap;
 
 pub(super) const TABLE: &[Builtin] = &[Builtin::new("run_program", &["source", "options"], 1, run_program)
     .cost(Cost::Linear)
     .needs(Capability::SandboxRun)];
 
 const KEYS: [&str; 6] = ["ceiling", "profile", "env", "timeout", "cwd", "filename"];
-
-/// Variables that would steer the loader or the engine.
-fn dangerous(name: &str) -> bool {
-    name.starts_with("LD_")
-        || name.starts_with("DYLD_")
-        || (name.starts_with("SYNSEMA_") && name != "SYNSEMA_LLM_PROVIDER" && name != "SYNSEMA_LLM_MODEL")
-}
 
 fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let source = args.text(0)?.to_owned();
@@ -98,23 +94,39 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         let check = "profile(native)".to_owned();
         core.gate.note(core.host.as_mut(), check, false, "run_program()", "above parent profile", &site);
     }
-    let request = serde_json::json!({
-        "source": source,
-        "ceiling": clipped.kept.to_string(),
-        "profile": if pure_parent { "pure" } else { profile },
-        "env": env,
-        "timeout": timeout,
-        "cwd": cwd,
-        "filename": filename,
-    });
+    let child = Child {
+        ceiling: clipped.kept,
+        profile: if pure_parent || profile == "pure" { Profile::Pure } else { Profile::Native },
+        env,
+        timeout_ms: (timeout * 1000.0).ceil().min(1e12) as u64,
+        cwd,
+        filename,
+    };
     ctx.core.host.flush();
-    let answer =
-        ctx.core.host.request("run_program", request).map_err(|e| raised(format!("run_program: {e}")))?;
-    Ok(super::json::from_host(&answer))
+    let ran = start(ctx, &source, child).map_err(|e| raised(format!("run_program: {e}")))?;
+    let json = serde_json::to_value(&ran).unwrap_or_default();
+    Ok(super::json::from_host(&json))
 }
 
-fn environment(option: Option<&Value>) -> Result<serde_json::Map<String, serde_json::Value>, Fault> {
-    let mut env = serde_json::Map::new();
+/// Sends the source in pieces, then the child; waits for its end.
+fn start(ctx: &mut Ctx<'_>, source: &str, child: Child) -> Result<Ran, String> {
+    let host = &mut ctx.core.host;
+    for piece in source.as_bytes().chunks(MOST_PIECE) {
+        if let Reply::Refused(refused) = host.broker(&Request::Source {}, piece)? {
+            return Err(refused.why);
+        }
+    }
+    match host.broker(&Request::RunProgram(Box::new(child)), &[])? {
+        Reply::Json(json) => {
+            serde_json::from_slice(&json).map_err(|e| format!("failed to read the result: {e}"))
+        }
+        Reply::Refused(refused) => Err(refused.why),
+        _ => Err("the supervisor gave no result".to_owned()),
+    }
+}
+
+fn environment(option: Option<&Value>) -> Result<BTreeMap<String, String>, Fault> {
+    let mut env = BTreeMap::new();
     match option {
         None | Some(Value::Nothing) => {}
         Some(Value::Map(map)) => {
@@ -125,12 +137,12 @@ fn environment(option: Option<&Value>) -> Result<serde_json::Map<String, serde_j
                         "run_program: env '{name}' is a secret — reveal() it on purpose"
                     )));
                 }
-                if dangerous(name) || name.is_empty() || name.contains(['=', '\0']) {
+                if steers(name) || !is_variable(name) {
                     return Err(raised(format!("run_program: env may not set '{name}'")));
                 }
                 match value {
                     Value::Short(_) | Value::Text(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_) => {
-                        env.insert(name.to_owned(), display(value).into());
+                        env.insert(name.to_owned(), display(value));
                     }
                     other => {
                         return Err(raised(format!(

@@ -12,11 +12,11 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("lower", &["text"], 1, |_, a| Ok(Value::string(a.text(0)?.to_lowercase()))),
     Builtin::new("trim", &["text"], 1, |_, a| Ok(Value::text(a.text(0)?.trim()))),
     Builtin::new("fold_text", &["text"], 1, fold_text),
-    Builtin::new("fold", &["text"], 1, fold_text),
+    Builtin::new("fold", &["text"], 1, fold_text).replaced_by("fold_text"),
     Builtin::new("starts_with", &["text", "prefix"], 2, |_, a| Ok(a.text(0)?.starts_with(a.text(1)?).into())),
     Builtin::new("ends_with", &["text", "suffix"], 2, |_, a| Ok(a.text(0)?.ends_with(a.text(1)?).into())),
     Builtin::new("replace", &["text", "old", "new"], 3, replace).cost(Cost::Own),
-    Builtin::new("replace_text", &["text", "old", "new"], 3, replace).cost(Cost::Own),
+    Builtin::new("replace_text", &["text", "old", "new"], 3, replace).cost(Cost::Own).replaced_by("replace"),
     Builtin::new("split", &["text", "separator"], 2, split).cost(Cost::Own),
     Builtin::new("contains", &["collection", "value"], 2, contains),
     Builtin::new("slice", &["collection", "start", "end"], 2, slice).cost(Cost::Own),
@@ -24,11 +24,12 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("strip_ansi", &["text"], 1, strip_ansi),
     Builtin::new("matches", &["text", "pattern"], 2, matches),
     Builtin::new("regex_find_all", &["text", "pattern"], 2, find_all),
-    Builtin::new("find_all", &["text", "pattern"], 2, find_all),
+    Builtin::new("find_all", &["text", "pattern"], 2, find_all).replaced_by("regex_find_all"),
     Builtin::new("regex_capture", &["text", "pattern"], 2, capture),
-    Builtin::new("capture", &["text", "pattern"], 2, capture_old),
+    Builtin::new("capture", &["text", "pattern"], 2, capture_old).replaced_by("regex_capture"),
     Builtin::new("regex_replace", &["text", "pattern", "replacement"], 3, regex_replace),
-    Builtin::new("replace_re", &["text", "pattern", "replacement"], 3, regex_replace),
+    Builtin::new("replace_re", &["text", "pattern", "replacement"], 3, regex_replace)
+        .replaced_by("regex_replace"),
 ];
 
 fn fold_text(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {

@@ -94,8 +94,6 @@ pub struct Program {
     /// Agents of the entry file.
     pub(crate) agents: Vec<(Rc<str>, u32)>,
     pub(crate) sources: Vec<Rc<crate::source::Source>>,
-    /// Globals of the entry file's top level that hold what agents get a copy of.
-    pub(crate) entry_globals: Vec<u32>,
 }
 
 /// A module of a program.

@@ -43,6 +43,17 @@ pub trait Host {
     fn request(&mut self, act: &str, _arguments: serde_json::Value) -> Result<serde_json::Value, String> {
         Err(format!("{act} is not available here"))
     }
+    /// Asks the supervisor's broker for one act.
+    ///
+    /// # Errors
+    /// There is no broker, or it can't be understood.
+    fn broker(
+        &mut self,
+        _request: &policies::broker::Request,
+        _raw: &[u8],
+    ) -> Result<crate::broker::Reply, String> {
+        Err("ask the supervisor: this run has none".to_owned())
+    }
     /// Another handle to the same outside, for an agent.
     fn fork(&self) -> Option<Box<dyn Host>> {
         None
@@ -135,6 +146,13 @@ impl<H: Host + 'static> Host for std::rc::Rc<std::cell::RefCell<H>> {
     }
     fn interactive(&self) -> bool {
         self.borrow().interactive()
+    }
+    fn broker(
+        &mut self,
+        request: &policies::broker::Request,
+        raw: &[u8],
+    ) -> Result<crate::broker::Reply, String> {
+        self.borrow_mut().broker(request, raw)
     }
     fn fork(&self) -> Option<Box<dyn Host>> {
         Some(Box::new(self.clone()))

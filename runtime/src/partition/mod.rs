@@ -91,7 +91,7 @@ pub struct Core {
     /// Stands before what an agent prints.
     pub(crate) name_prefix: Option<String>,
     /// What families keep between calls (open handles, the notebook …), by the family's name.
-    pub(crate) keep: std::collections::BTreeMap<&'static str, Box<dyn std::any::Any>>,
+    pub keep: std::collections::BTreeMap<&'static str, Box<dyn std::any::Any>>,
 }
 
 /// A module of the program.

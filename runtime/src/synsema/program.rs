@@ -101,7 +101,7 @@ pub fn test(program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> (V
                     outcome = Err(format!("agent {id}: {message}").into());
                 }
             }
-            machine.agents.clear();
+            machine.forget_agents();
             let (failure, place) = match outcome {
                 Ok(()) => (None, None),
                 Err(fault) => match &*fault {

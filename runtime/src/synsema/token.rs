@@ -60,7 +60,7 @@ symbols! {
     Greater ">" "GT", LessEq "<=" "LTE", GreaterEq ">=" "GTE", Assign "=" "ASSIGN", Arrow "=>" "ARROW",
     Pipe "|>" "PIPE", Dot "." "DOT", Dots "..." "ELLIPSIS", Comma "," "COMMA", Colon ":" "COLON",
     LParen "(" "LPAREN", RParen ")" "RPAREN", LBracket "[" "LBRACKET", RBracket "]" "RBRACKET",
-    LBrace "{" "LBRACE", RBrace "}" "RBRACE", Question "?" "QUESTION", Semicolon ";" "SEMICOLON",
+    LBrace "{" "LBRACE", RBrace "}" "RBRACE", Question "?" "QUESTION",
 }
 
 /// Words that no name may be.

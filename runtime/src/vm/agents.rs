@@ -7,45 +7,76 @@ use super::machine::Machine;
 use super::other::{Other, Secret};
 use super::render;
 use super::trap::{Fault, Stop, raised};
-use super::value::{Key, Value};
+use super::value::Value;
 use crate::partition::{Core, Logs};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// The blackboard and the channels of a program.
+/// The blackboard, the channels and the agents of a program.
 #[derive(Default)]
 pub struct Board {
     values: BTreeMap<String, Value>,
     channels: BTreeMap<String, VecDeque<Value>>,
-    spawned: usize,
-    alive: usize,
+    rows: Vec<Row>,
+}
+
+/// What `agents()` tells of one.
+struct Row {
+    id: String,
+    name: Rc<str>,
+    error: Option<String>,
+    started: f64,
+    finished: Option<f64>,
+    /// Somebody wants it stopped.
+    stopping: bool,
+}
+
+impl Board {
+    /// The answer of `agents()`.
+    pub(crate) fn list(&self) -> Value {
+        let row = |r: &Row| {
+            let state = match (&r.error, r.finished) {
+                (Some(_), _) => "error",
+                (None, None) => "running",
+                (None, Some(_)) if r.stopping => "stopped",
+                (None, Some(_)) => "completed",
+            };
+            Value::record([
+                ("id", Value::text(&r.id)),
+                ("name", Value::text(&r.name)),
+                ("state", Value::text(state)),
+                ("error", r.error.as_deref().map_or(Value::Nothing, Value::text)),
+                ("started_at", Value::Float(r.started)),
+                ("finished_at", r.finished.map_or(Value::Nothing, Value::Float)),
+            ])
+        };
+        Value::list(self.rows.iter().map(row).collect())
+    }
+
+    /// Asks for an agent's end; `false` if there is none of that name running.
+    pub(crate) fn stop(&mut self, id: &str) -> bool {
+        match self.rows.iter_mut().find(|r| r.id == id && r.finished.is_none()) {
+            Some(row) => {
+                row.stopping = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn alive(&self) -> bool {
+        self.rows.iter().any(|r| r.finished.is_none())
+    }
 }
 
 /// One handle for all agents of a program.
 pub(crate) type Shared = Rc<RefCell<Board>>;
 
-/// A started agent.
+/// A started agent: its row on the board and, until it has ended, its machine.
 pub(crate) struct Agent {
-    pub(crate) id: String,
-    pub(crate) name: Rc<str>,
-    /// `None` once it has ended.
+    row: usize,
     machine: Option<Box<Machine>>,
-    pub(crate) error: Option<String>,
-    pub(crate) started: f64,
-    pub(crate) finished: Option<f64>,
-    pub(crate) stopped: bool,
-}
-
-impl Agent {
-    pub(crate) fn state(&self) -> &'static str {
-        match (&self.machine, &self.error) {
-            (Some(_), _) => "running",
-            (None, Some(_)) => "error",
-            (None, None) if self.stopped => "stopped",
-            (None, None) => "completed",
-        }
-    }
 }
 
 /// Seconds that `wait_for` waits without a `timeout`.
@@ -104,7 +135,7 @@ impl Core {
         let deadline = *self.deadline.get_or_insert(now + seconds);
         let dead = {
             let board = self.shared.borrow();
-            !self.is_agent && board.spawned > 0 && board.alive == 0
+            !self.is_agent && !board.rows.is_empty() && !board.alive()
         };
         if now >= deadline || dead {
             self.deadline = None;
@@ -161,22 +192,20 @@ impl Machine {
             };
             machine.stack[i] = given.unwrap_or(Value::Unbound);
         }
-        let id = format!("{name}_{}", self.agents.iter().filter(|a| a.name == *name).count());
-        {
-            let mut board = self.core.shared.borrow_mut();
-            board.spawned += 1;
-            board.alive += 1;
-        }
         let started = self.core.host.now();
-        self.agents.push(Agent {
+        let mut board = self.core.shared.borrow_mut();
+        let id = format!("{name}_{}", board.rows.iter().filter(|r| r.name == *name).count());
+        let row = board.rows.len();
+        board.rows.push(Row {
             id,
             name: name.clone(),
-            machine: Some(Box::new(machine)),
             error: None,
             started,
             finished: None,
-            stopped: false,
+            stopping: false,
         });
+        drop(board);
+        self.agents.push(Agent { row, machine: Some(Box::new(machine)) });
         Ok(())
     }
 
@@ -185,6 +214,11 @@ impl Machine {
         let mut moved = false;
         let mut i = 0;
         while i < self.agents.len() {
+            let row = self.agents[i].row;
+            if self.core.shared.borrow().rows[row].stopping && self.agents[i].machine.take().is_some() {
+                self.finished(row, None);
+                moved = true;
+            }
             if let Some(mut machine) = self.agents[i].machine.take() {
                 machine.core.fuel = self.core.fuel;
                 let before = machine.core.fuel;
@@ -208,19 +242,20 @@ impl Machine {
                 };
                 self.agents.extend(new);
                 if let Some(error) = over {
-                    self.core.shared.borrow_mut().alive -= 1;
-                    if let Some(message) = &error {
-                        let line = format!("Agent error [{}]: {message}", self.agents[i].id);
-                        self.core.host.eprint(&line);
-                    }
-                    self.agents[i].error = error;
-                    self.agents[i].finished = Some(self.core.host.now());
+                    self.finished(row, error);
                     moved = true;
                 }
             }
             i += 1;
         }
         moved
+    }
+
+    fn finished(&mut self, row: usize, error: Option<String>) {
+        let now = self.core.host.now();
+        let mut board = self.core.shared.borrow_mut();
+        board.rows[row].finished = Some(now);
+        board.rows[row].error = error;
     }
 
     /// Runs the other agents while this one waits.
@@ -240,32 +275,19 @@ impl Machine {
                 break;
             }
         }
-        self.agents.iter().all(|a| a.error.is_none())
+        self.core.shared.borrow().rows.iter().all(|r| r.error.is_none())
+    }
+
+    /// Ends what is left of the agents: the next `test` block starts without any.
+    pub(crate) fn forget_agents(&mut self) {
+        self.agents.clear();
+        *self.core.shared.borrow_mut() = Board::default();
     }
 
     /// Names and errors of agents that failed.
     #[must_use]
     pub fn failures(&self) -> Vec<(String, String)> {
-        self.agents.iter().filter_map(|a| Some((a.id.clone(), a.error.clone()?))).collect()
-    }
-
-    /// The answer of `agents()`.
-    pub(crate) fn agent_list(agents: &[Agent]) -> Value {
-        let optional = |n: Option<f64>| n.map_or(Value::Nothing, Value::Float);
-        Value::list(
-            agents
-                .iter()
-                .map(|a| {
-                    Value::map([
-                        (Key::new("id"), Value::text(&a.id)),
-                        (Key::new("name"), Value::text(&a.name)),
-                        (Key::new("state"), Value::text(a.state())),
-                        (Key::new("error"), a.error.as_deref().map_or(Value::Nothing, Value::text)),
-                        (Key::new("started_at"), Value::Float(a.started)),
-                        (Key::new("finished_at"), optional(a.finished)),
-                    ])
-                })
-                .collect(),
-        )
+        let board = self.core.shared.borrow();
+        board.rows.iter().filter_map(|r| Some((r.id.clone(), r.error.clone()?))).collect()
     }
 }

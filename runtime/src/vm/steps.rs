@@ -29,8 +29,10 @@ pub(crate) fn enter_builtin(
 ) -> Result<Entered, Fault> {
     let count = args.len();
     ctx.core.fuel_used(2);
-    if let Run::Missing(why) = builtin.run {
-        return Err(raised(format!("{}: {why}", builtin.name)));
+    if let Some(name) = builtin.deprecated
+        && ctx.core.warned.insert(builtin.name.to_owned())
+    {
+        ctx.core.host.eprint(&format!("warning: {} is an old name, write {name}", builtin.name));
     }
     if let Profile::Native(why) = builtin.profile
         && ctx.core.settings.profile == Wanted::Pure
@@ -39,6 +41,9 @@ pub(crate) fn enter_builtin(
             "{}: not available in the pure profile — {why} (drop --profile pure to run it natively)",
             builtin.name
         )));
+    }
+    if let Run::Missing(why) = builtin.run {
+        return Err(raised(format!("{}: {why}", builtin.name)));
     }
     if builtin.positional != 255 && count > builtin.params.len().max(usize::from(builtin.positional)) {
         return Err(raised(too_many(builtin, count)));

@@ -1,0 +1,90 @@
+//! The runtime's side of the broker: one request, its answer, the next request.
+//!
+//! Invariant: a descriptor is taken only where the answer announces one.
+
+use policies::broker::{Answer, MOST_MESSAGE, Refused, Request};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use std::fs::File;
+use std::io::{IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+/// A connection to the supervisor.
+#[derive(Debug)]
+pub struct Broker {
+    socket: OwnedFd,
+    last: u32,
+}
+
+/// What the supervisor answered.
+#[derive(Debug)]
+pub enum Reply {
+    /// It is done.
+    Done,
+    /// An open file.
+    File(File),
+    /// What stands at a path.
+    Seen(policies::broker::Seen),
+    /// JSON.
+    Json(Vec<u8>),
+    /// No.
+    Refused(Refused),
+}
+
+impl Broker {
+    /// Speaks over the given socket.
+    #[must_use]
+    pub fn new(socket: OwnedFd) -> Self {
+        Self { socket, last: 0 }
+    }
+
+    /// Asks for one act.
+    ///
+    /// # Errors
+    /// The connection is gone, or the answer makes no sense.
+    pub fn ask(&mut self, request: &Request, raw: &[u8]) -> Result<Reply, String> {
+        self.last += 1;
+        let message =
+            policies::broker::encode(self.last, request, raw).map_err(|e| format!("ask the broker: {e}"))?;
+        rustix::net::send(&self.socket, &message, SendFlags::NOSIGNAL)
+            .map_err(|e| format!("ask the broker: {e}"))?;
+        let mut bytes = vec![0; MOST_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+        .map_err(|e| format!("hear the broker: {e}"))?;
+        let mut file = None;
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = part {
+                file = descriptors.last();
+            }
+        }
+        let answer = policies::broker::answer(&bytes[..received.bytes])
+            .map_err(|e| format!("read the broker's answer: {e}"))?;
+        if answer.id != self.last {
+            return Err("read the broker's answer: it is for another request".to_owned());
+        }
+        let beside =
+            || file.map(File::from).ok_or("read the broker's answer: the file is missing".to_owned());
+        Ok(match answer.what {
+            Answer::Done => Reply::Done,
+            Answer::Opened => Reply::File(beside()?),
+            Answer::Seen(seen) => Reply::Seen(seen),
+            Answer::Inline => Reply::Json(answer.raw.to_vec()),
+            Answer::Filed { bytes } => {
+                let mut all = Vec::new();
+                beside()?
+                    .take(bytes)
+                    .read_to_end(&mut all)
+                    .map_err(|e| format!("read the broker's answer: {e}"))?;
+                Reply::Json(all)
+            }
+            Answer::Refused(refused) => Reply::Refused(refused),
+        })
+    }
+}
