@@ -362,3 +362,8 @@ fn reverse(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         None => Err(args.wrong(0, "a list or text")),
     }
 }
+
+/// A value as a map's key.
+pub(super) fn key(v: &Value) -> Option<crate::vm::value::Key> {
+    crate::vm::value::Key::of(v).or_else(|| key_text(v).map(|t| crate::vm::value::Key::new(&t)))
+}
