@@ -24,6 +24,7 @@ use std::io::{self, Write};
 /// Reads the command line, does what it says, and gives the exit code.
 #[must_use]
 pub fn main() -> u8 {
+    crate::sys::process::steady_heap();
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == crate::jail::RUNTIME_FLAG) {
         return runtime_process();

@@ -6,7 +6,7 @@ use super::{
     holder::Holder,
     step::{AtStep, Failure, Step},
 };
-use crate::sys::{mount, process};
+use crate::sys::{linux_caps, mount, process};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
@@ -75,24 +75,48 @@ fn write_proc(pid: Pid, name: &str, content: &str) -> Result<(), Errno> {
     write(&file, content.as_bytes()).map(drop)
 }
 
-/// A detached copy of the tree at `source` on which the owner of its top appears as the jail's user.
-///
-/// Some filesystems can't do that (overlayfs; tmpfs before Linux 6.3). There a tree that is only read, and that everybody
-/// may read as its owner may, is taken as it is: the jail's user is one of everybody.
-pub(crate) fn idmapped_tree(source: &str, access: Access, host: HostIds) -> Result<Option<OwnedFd>, Failure> {
-    let step = Step::BuildRoot;
-    let path = CString::new(source).map_err(|_| Errno::EINVAL).at(step)?;
-    let tree = mount::clone_resolved_tree(&path).at(step)?;
-    let owner = fstat(&tree).at(step)?;
-    if owner.st_uid == host.uid && owner.st_gid == host.gid {
-        return Ok(Some(tree));
+/// Detached copies of host trees, for a caller whose jail has another id on the host than the caller itself: the jail's
+/// user may not even be allowed to walk to them.
+#[derive(Debug)]
+pub(crate) struct Trees {
+    host: HostIds,
+    /// User namespaces that exist only for their maps, by the ids that they translate.
+    translations: Vec<((u32, u32), OwnedFd)>,
+}
+
+impl Trees {
+    /// For a jail that is `host` outside.
+    pub(crate) fn new(host: HostIds) -> Self {
+        Self { host, translations: Vec::new() }
     }
-    let userns = user_namespace((owner.st_uid, owner.st_gid), host).at(step)?;
-    match mount::set_idmap(tree.as_fd(), userns.as_fd()) {
-        Err(Errno::EINVAL) if access == Access::ReadOnly && is_for_everybody(owner.st_mode) => {}
-        done => done.at(step)?,
+
+    /// The tree at `source`.
+    pub(crate) fn plain(source: &str) -> Result<OwnedFd, Errno> {
+        let path = CString::new(source).map_err(|_| Errno::EINVAL)?;
+        mount::clone_resolved_tree(&path)
     }
-    Ok(Some(tree))
+
+    /// The tree at `source`, on which the owner of its top appears as the jail's user.
+    ///
+    /// Some filesystems can't do that (overlayfs; tmpfs before Linux 6.3). There a tree that is only read, and that
+    /// everybody may read as its owner may, is taken as it is: the jail's user is one of everybody.
+    pub(crate) fn idmapped(&mut self, source: &str, access: Access) -> Result<OwnedFd, Errno> {
+        let tree = Self::plain(source)?;
+        let owner = fstat(&tree)?;
+        let (uid, gid) = (owner.st_uid, owner.st_gid);
+        if (uid, gid) == (self.host.uid, self.host.gid) {
+            return Ok(tree);
+        }
+        if !self.translations.iter().any(|(known, _)| *known == (uid, gid)) {
+            self.translations.push(((uid, gid), user_namespace((uid, gid), self.host)?));
+        }
+        let (_, userns) =
+            self.translations.iter().find(|(known, _)| *known == (uid, gid)).ok_or(Errno::ENOENT)?;
+        match mount::set_idmap(tree.as_fd(), userns.as_fd()) {
+            Err(Errno::EINVAL) if access == Access::ReadOnly && is_for_everybody(owner.st_mode) => Ok(tree),
+            done => done.map(|()| tree),
+        }
+    }
 }
 
 /// Whether others may read and execute what the owner may.
@@ -122,16 +146,14 @@ pub(crate) fn become_user(uid: u32, gid: u32, drop_groups: bool) -> Result<(), F
     nix::unistd::setresuid(uid, uid, uid).at(step)
 }
 
-/// Empties all five sets of Linux capabilities.
+/// Empties the bounding set, which takes CAP_SETPCAP: before the rest goes.
+pub(crate) fn empty_bounding_set() -> Result<(), Failure> {
+    linux_caps::empty_bounding_set().at(Step::BoundingSet)
+}
+
+/// Empties the other four sets of Linux capabilities.
 pub(crate) fn drop_linux_caps() -> Result<(), Failure> {
-    use caps::CapSet;
-    for set in [CapSet::Ambient, CapSet::Bounding, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted]
-    {
-        if caps::clear(None, set).is_err() {
-            return Err(Errno::last()).at(Step::DropLinuxCaps);
-        }
-    }
-    Ok(())
+    linux_caps::empty_other_sets().at(Step::DropLinuxCaps)
 }
 
 /// Takes the traces of the launcher from what others in the jail could read of this process.

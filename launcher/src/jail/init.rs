@@ -65,6 +65,8 @@ fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure
     }
     staged.reached(Step::CgroupNamespace)?;
     unshare(CloneFlags::CLONE_NEWCGROUP).at(Step::CgroupNamespace)?;
+    staged.reached(Step::BoundingSet)?;
+    identity::empty_bounding_set()?;
     staged.reached(Step::IdMaps)?;
     let mut go = [0];
     if socket::receive(channel.0, &mut go).at(Step::IdMaps)?.0 != 1 {
@@ -89,8 +91,6 @@ fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure
     root::pivot()?;
     staged.reached(Step::SealRoot)?;
     root::seal()?;
-    channel.scratch(top.as_fd()).at(Step::SealRoot)?;
-    drop(top);
     staged.reached(Step::HostName)?;
     nix::unistd::sethostname(std::ffi::OsStr::new(staged.hostname.to_str().unwrap_or("jail")))
         .at(Step::HostName)?;
@@ -104,7 +104,10 @@ fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure
     match clone::fork_into(0, None).at(Step::ForkPayload)? {
         Side::Child => payload::run(staged, channel),
         Side::Parent { pid, pidfd } => {
-            channel.payload(pidfd.as_fd()).at(Step::ForkPayload)?;
+            channel.payload(pidfd.as_fd(), top.as_fd()).at(Step::ForkPayload)?;
+            // Nothing of it is used again: freeing memory would copy the pages that are still shared, and the
+            // descriptors all go at once.
+            std::mem::forget((staged, top));
             Ok((pid, signals))
         }
     }

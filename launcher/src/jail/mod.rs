@@ -128,11 +128,12 @@ impl Jail<Ready> {
                 init::run(staged, InitPipes { control: control_child, exit, lifeline: lifeline_child })
             }
             Side::Parent { pid, pidfd } => {
+                // First what the child waits for.
+                let released = identity::write_maps(pid, inside, host)
+                    .and_then(|()| socket::send(control.as_fd(), b"g", &[]))
+                    .at(Step::IdMaps);
                 drop((control_child, exit, lifeline_child, staged));
-                let let_go = identity::write_maps(pid, inside, host)
-                    .at(Step::IdMaps)
-                    .and_then(|()| socket::send(control.as_fd(), b"g", None).at(Step::IdMaps));
-                let told = match let_go {
+                let told = match released {
                     Ok(()) => listen(control.as_fd()),
                     Err(failure) => {
                         // A child that failed before is gone or deaf, and has told why.
@@ -198,30 +199,26 @@ impl Staged {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Channel<'a>(pub(crate) BorrowedFd<'a>);
 
-const SCRATCH: u8 = b's';
 const PAYLOAD: u8 = b'p';
 const LISTENER: u8 = b'l';
 const TERMINAL: u8 = b't';
 const FAILED: u8 = b'f';
 
 impl Channel<'_> {
-    fn scratch(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        socket::send(self.0, &[SCRATCH], Some(fd))
-    }
-    fn payload(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        socket::send(self.0, &[PAYLOAD], Some(fd))
+    fn payload(self, pidfd: BorrowedFd<'_>, scratch: BorrowedFd<'_>) -> Result<(), Errno> {
+        socket::send(self.0, &[PAYLOAD], &[pidfd, scratch])
     }
     fn listener(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        socket::send(self.0, &[LISTENER], Some(fd))
+        socket::send(self.0, &[LISTENER], &[fd])
     }
     fn terminal(self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        socket::send(self.0, &[TERMINAL], Some(fd))
+        socket::send(self.0, &[TERMINAL], &[fd])
     }
     fn fail(self, failure: Failure) {
         let mut message = [FAILED; Failure::SIZE + 1];
         message[1..].copy_from_slice(&failure.encode());
         // Nobody to tell means that the supervisor is gone; this process ends next in any case.
-        let _told = socket::send(self.0, &message, None);
+        let _told = socket::send(self.0, &message, &[]);
     }
 }
 
@@ -238,7 +235,7 @@ fn listen(control: BorrowedFd<'_>) -> Result<Told, Failure> {
     let mut told = Told::default();
     loop {
         let mut message = [0; Failure::SIZE + 1];
-        let (length, descriptor) = match socket::receive(control, &mut message) {
+        let (length, [first, second]) = match socket::receive(control, &mut message) {
             // A child that ended without reading its go resets the channel; what it had told is still there.
             Err(Errno::EINTR | Errno::ECONNRESET) => continue,
             other => other.at(Step::Clone)?,
@@ -247,10 +244,9 @@ fn listen(control: BorrowedFd<'_>) -> Result<Told, Failure> {
             return Ok(told);
         }
         match message[0] {
-            SCRATCH => told.scratch = descriptor,
-            PAYLOAD => told.payload = descriptor,
-            LISTENER => told.listener = descriptor,
-            TERMINAL => told.terminal = descriptor,
+            PAYLOAD => (told.payload, told.scratch) = (first, second),
+            LISTENER => told.listener = first,
+            TERMINAL => told.terminal = first,
             _failed => {
                 let mut record = [0; Failure::SIZE];
                 record.copy_from_slice(&message[1..]);

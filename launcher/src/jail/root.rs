@@ -4,7 +4,10 @@
 //! Its root mount is sealed read-only; scratch folders are mounts of their own on the same tmpfs.
 //! Source: mount_namespaces(7), pivot_root(2), tmpfs(5), proc(5).
 
-use super::step::{AtStep, Failure, Step};
+use super::{
+    identity::Trees,
+    step::{AtStep, Failure, Step},
+};
 use crate::sys::{fd, mount};
 use nix::{
     errno::Errno,
@@ -43,7 +46,7 @@ enum Act {
     },
     Text(Vec<u8>),
     Link(CString),
-    /// `ready` is a detached mount that the parent made (idmapped ones need its rights).
+    /// `ready` is a detached mount that the parent made, where it takes its rights.
     Bind {
         source: CString,
         attributes: u64,
@@ -62,12 +65,8 @@ pub(crate) struct StagedRoot {
 }
 
 impl StagedRoot {
-    /// Makes all strings. `idmapped` gives the detached mount of a node that needs one.
-    pub(crate) fn new(
-        mounts: &[Mount],
-        disk: Bytes,
-        mut idmapped: impl FnMut(&str, Access) -> Result<Option<OwnedFd>, Failure>,
-    ) -> Result<Self, Failure> {
+    /// Makes all strings. `trees` makes the detached mounts, where the children's own rights don't do.
+    pub(crate) fn new(mounts: &[Mount], disk: Bytes, mut trees: Option<Trees>) -> Result<Self, Failure> {
         let mut nodes = Vec::with_capacity(mounts.len());
         for (place, Mount { at, node }) in mounts.iter().enumerate() {
             let text = |s: &str| CString::new(s).map_err(|_| Errno::EINVAL).at_item(Step::BuildRoot, place);
@@ -88,10 +87,14 @@ impl StagedRoot {
                             Access::ReadOnly => mount::RDONLY,
                             Access::ReadWrite => 0,
                         },
-                    ready: match idmap {
-                        IdMap::AsIs => None,
-                        IdMap::OwnerIsJailUser => idmapped(&source.0, *access)?,
-                    },
+                    ready: trees
+                        .as_mut()
+                        .map(|trees| match idmap {
+                            IdMap::AsIs => Trees::plain(&source.0),
+                            IdMap::OwnerIsJailUser => trees.idmapped(&source.0, *access),
+                        })
+                        .transpose()
+                        .at_item(Step::BuildRoot, place)?,
                 },
             };
             nodes.push(StagedNode { at: text(at.0.trim_start_matches('/'))?, act });

@@ -5,7 +5,7 @@
 
 use super::{
     filter,
-    identity::{self, HostIds},
+    identity::{self, HostIds, Trees},
     landlock::StagedRules,
     root::StagedRoot,
     step::{AtStep, Failure, Step},
@@ -108,11 +108,12 @@ pub(crate) struct ParentStreams {
 
 pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStreams), Failure> {
     let host = HostIds::choose(plan.identity);
-    let root = StagedRoot::new(&plan.root, plan.limits.disk, |source, access| match plan.identity.outside {
-        policies::plan::Outside::Unused => identity::idmapped_tree(source, access, host),
-        // An ordinary caller's jail has the caller's own id outside: nothing to translate.
-        policies::plan::Outside::Caller => Ok(None),
-    })?;
+    let trees = match plan.identity.outside {
+        policies::plan::Outside::Unused => Some(Trees::new(host)),
+        // An ordinary caller's jail has the caller's own id outside: it may what the caller may.
+        policies::plan::Outside::Caller => None,
+    };
+    let root = StagedRoot::new(&plan.root, plan.limits.disk, trees)?;
     let (child_streams, parent_streams) = streams(plan, inputs.job, inputs.terminal.is_some())?;
     let step = Step::Exec;
     let (program, argv) = match &plan.payload {

@@ -17,6 +17,9 @@ pub enum Step {
     EnterCgroup,
     /// New cgroup namespace: after the entry, so that the jail's own group is its root.
     CgroupNamespace,
+    /// Bounding set of Linux capabilities emptied: once for both processes, while the parent is busy with the maps. It
+    /// has a say in executing only, so that the steps below keep the rights they need.
+    BoundingSet,
     /// Id maps, written by the parent: before any file is made, or its owner would be unmapped.
     IdMaps,
     /// Become the jail's user in all four ids, groups emptied: before the tmpfs, which belongs to its maker.
@@ -52,7 +55,7 @@ pub enum Step {
     OpenProgram,
     /// Resource limits, but the one on descriptors.
     ResourceLimits,
-    /// Bounding, inheritable, ambient, permitted and effective Linux capabilities emptied.
+    /// Inheritable, ambient, permitted and effective Linux capabilities emptied.
     DropLinuxCaps,
     /// Not dumpable until the exec.
     NotDumpable,
@@ -74,11 +77,12 @@ pub enum Step {
 
 impl Step {
     /// All of them, in order.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::EnterNetwork,
         Self::Clone,
         Self::EnterCgroup,
         Self::CgroupNamespace,
+        Self::BoundingSet,
         Self::IdMaps,
         Self::BecomeUser,
         Self::ParentDeath,
@@ -115,6 +119,7 @@ impl Step {
             Self::Clone => "clone",
             Self::EnterCgroup => "enter-cgroup",
             Self::CgroupNamespace => "cgroup-namespace",
+            Self::BoundingSet => "bounding-set",
             Self::IdMaps => "id-maps",
             Self::BecomeUser => "become-user",
             Self::ParentDeath => "parent-death",

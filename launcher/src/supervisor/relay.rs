@@ -22,6 +22,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// As much as a pipe holds.
 pub(super) const BUFFER: usize = 64 * 1024;
+/// The first buffer of a stream: most programs print little, and a page that isn't touched costs nothing.
+const FIRST_BUFFER: usize = 4096;
 
 /// Output bytes that may still be taken.
 #[derive(Debug)]
@@ -123,6 +125,8 @@ pub(super) fn write_now(file: BorrowedFd<'_>, manner: &Manner, bytes: &[u8]) -> 
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
+    /// Whether a read has ever filled it.
+    was_full: bool,
     start: usize,
     end: usize,
 }
@@ -138,13 +142,16 @@ impl Buffer {
 
     /// Reads into the empty buffer.
     pub(super) fn fill(&mut self, from: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
-        if self.bytes.len() < BUFFER {
+        let wanted = if self.was_full { BUFFER } else { FIRST_BUFFER };
+        if self.bytes.len() < wanted {
             // Fresh zero pages cost nothing until they are written.
-            self.bytes = vec![0; BUFFER];
+            self.bytes = vec![0; wanted];
         }
         (self.start, self.end) = (0, 0);
-        let room = self.bytes.get_mut(..most.min(BUFFER)).unwrap_or_default();
+        let most = most.min(self.bytes.len());
+        let room = self.bytes.get_mut(..most).unwrap_or_default();
         self.end = read(from, room)?;
+        self.was_full |= self.end == most;
         Ok(self.end)
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod clone;
 pub(crate) mod disposition;
 pub(crate) mod fd;
 pub(crate) mod keyring;
+pub(crate) mod linux_caps;
 pub(crate) mod memory_file;
 pub(crate) mod mount;
 pub(crate) mod notify;

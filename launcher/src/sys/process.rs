@@ -47,6 +47,23 @@ pub(crate) fn exec(
     Err(Errno::last())
 }
 
+/// Tells the allocator to ask the kernel seldom and to give nothing back: a launcher is small and short, and its heap
+/// grows in steps otherwise, with a call and a page fault for each.
+///
+/// Source: mallopt(3), M_TOP_PAD, M_TRIM_THRESHOLD.
+#[cfg(target_env = "gnu")]
+pub(crate) fn steady_heap() {
+    // SAFETY: takes plain numbers; a refusal changes nothing.
+    unsafe {
+        libc::mallopt(libc::M_TOP_PAD, 256 * 1024);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 8 * 1024 * 1024);
+    }
+}
+
+/// Other allocators have no such settings.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn steady_heap() {}
+
 /// Ends this process at once, without destructors or buffers: for children between fork and exec.
 ///
 /// Source: _exit(2).

@@ -1,4 +1,4 @@
-//! One descriptor at a time over the start's control channel.
+//! Descriptors over the start's control channel.
 
 use super::fd;
 use nix::{
@@ -10,34 +10,45 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd, OwnedFd},
 };
 
-/// Sends one message, with a descriptor or without.
+/// Descriptors that one message may carry.
+const MOST: usize = 2;
+
+/// Sends one message, with up to two descriptors.
 ///
 /// Source: unix(7), SCM_RIGHTS.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
-    descriptor: Option<BorrowedFd<'_>>,
+    descriptors: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
-    let raw = descriptor.map(|d| [d.as_raw_fd()]);
-    let rights = raw.as_ref().map(|raw| [ControlMessage::ScmRights(raw)]);
-    let control: &[ControlMessage<'_>] = rights.as_ref().map_or(&[], |r| r);
+    let mut raw = [-1; MOST];
+    for (place, descriptor) in raw.iter_mut().zip(descriptors) {
+        *place = descriptor.as_raw_fd();
+    }
+    let rights = [ControlMessage::ScmRights(raw.get(..descriptors.len()).ok_or(Errno::EINVAL)?)];
+    let control: &[ControlMessage<'_>] = if descriptors.is_empty() { &[] } else { &rights };
     sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, MsgFlags::MSG_NOSIGNAL, None)
         .map(drop)
 }
 
-/// Receives one message of at most `buffer.len()` bytes and at most one descriptor; 0 bytes = the end.
-pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
-    let mut space = nix::cmsg_space!(std::os::fd::RawFd);
+/// Receives one message of at most `buffer.len()` bytes and its descriptors in their order; 0 bytes = the end.
+pub(crate) fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> Result<(usize, [Option<OwnedFd>; MOST]), Errno> {
+    let mut space = nix::cmsg_space!([std::os::fd::RawFd; MOST]);
     let mut parts = [IoSliceMut::new(buffer)];
     let message =
         recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
-    let mut descriptor = None;
+    let mut descriptors = [None, None];
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raws) = control {
-            descriptor = raws.into_iter().map(fd::own).next_back();
+            for (place, raw) in descriptors.iter_mut().zip(raws) {
+                *place = Some(fd::own(raw));
+            }
         }
     }
-    Ok((message.bytes, descriptor))
+    Ok((message.bytes, descriptors))
 }
 
 /// Sends one message without waiting, with a descriptor or without.

@@ -1,0 +1,5 @@
+/* The program of which only the start and the end are measured. */
+int main(void)
+{
+	return 0;
+}
