@@ -20,6 +20,14 @@ echo '+memory +pids' > /sys/fs/cgroup/lent/cgroup.subtree_control
 mkdir /sys/fs/cgroup/lent/leaf
 chown 1000:1000 /sys/fs/cgroup/lent/leaf /sys/fs/cgroup/lent/leaf/cgroup.procs
 
+# A group of the user's in which the launcher is alone, as systemd lends one to a service; new for each command.
+unit=/sys/fs/cgroup/unit
+new_unit() {
+  rmdir $unit/thirdwall-launcher $unit 2>/dev/null
+  mkdir -p $unit
+  chown 1000:1000 $unit $unit/cgroup.procs $unit/cgroup.subtree_control
+}
+
 # Runs a command line as the caller of the cell; `out` and `code` are what came of it.
 as() {
   rm -f /tmp/out /tmp/report
@@ -28,6 +36,10 @@ as() {
     user) timeout 40 su user -c "$1" > /tmp/out 2>&1 ;;
     user+cgroup)
       timeout 40 sh -c "echo 0 > /sys/fs/cgroup/lent/leaf/cgroup.procs; exec su user -c '$1'" > /tmp/out 2>&1
+      ;;
+    user+unit)
+      new_unit
+      timeout 40 sh -c "echo 0 > $unit/cgroup.procs; exec su user -c 'exec $1'" > /tmp/out 2>&1
       ;;
   esac
   code=$?
@@ -81,7 +93,7 @@ full() {
   check "CPU time: a verdict, by $by" 124 '"status":"cpu_time"' "\"limit\":\"cpu\",\"value\":500,\"means\":\"$by"
   jail '--wall 500ms --cpu none -- /bin/probe spin'
   check 'wall clock: a verdict' 124 '"status":"wall_time"'
-  left=$(find /sys/fs/cgroup -name 'thirdwall-*' | wc -l)
+  left=$(find /sys/fs/cgroup -name 'thirdwall-[0-9]*' | wc -l)
   out="groups: $left" code=0
   check 'no group is left behind' 0 'groups: 0'
 }
@@ -95,7 +107,7 @@ no_landlock() {
 
 case $checks in
   full)
-    for caller in root user+cgroup user; do full; done
+    for caller in root user+cgroup user+unit user; do full; done
     echo 0 > /proc/sys/user/max_user_namespaces
     caller=user
     jail '-- /bin/probe say'

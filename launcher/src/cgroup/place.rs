@@ -1,15 +1,20 @@
 //! Where a group may be made: beneath the caller's own, or the nearest group above it that lends a place.
 //!
 //! Invariant: the caller's own group comes first, so that limits on the caller hold for its jails too.
+//! Invariant: on version 2 no process but this one is ever moved, and it only where it is alone in a group that was lent to
+//! it (a service's, with `Delegate=yes`): into a leaf that goes with the group when the service manager removes it.
 //! Source: cgroups(7); kernel documents `cgroup-v1/` and `cgroup-v2` ("no internal processes", "delegation").
 
-use super::folder::read_small;
+use super::folder::{read_small, write_value};
 use nix::{
     sys::statfs::{CGROUP2_SUPER_MAGIC, statfs},
     unistd::{AccessFlags, access},
 };
 use policies::facts::CgroupFacts;
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Where hierarchies are mounted. Hosts that mount them elsewhere are treated as having none.
 const MOUNTED: &str = "/sys/fs/cgroup";
@@ -49,13 +54,79 @@ pub(super) struct Unified {
     pub(super) controllers: Vec<String>,
     /// What has to be written to `cgroup.subtree_control` first, if anything.
     pub(super) enable: Option<String>,
+    /// Whether this process stands in the group and has to go into a leaf of it before.
+    pub(super) step: Step,
+}
+
+/// Whether the caller has to make room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It stands elsewhere.
+    None,
+    /// It stands in the group itself, alone.
+    Aside,
+}
+
+/// The leaf for the launcher itself.
+const LEAF: &str = "thirdwall-launcher";
+
+impl Unified {
+    /// Makes the group ready for children.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        if self.step == Step::Aside {
+            let leaf = self.path.join(LEAF);
+            match std::fs::create_dir(&leaf) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Ok(()) | Err(_) => write_value(&leaf.join("cgroup.procs"), "0")?,
+            }
+        }
+        self.enable
+            .as_ref()
+            .map_or(Ok(()), |enable| write_value(&self.path.join("cgroup.subtree_control"), enable))
+    }
 }
 
 /// Version 2: the nearest group, from the caller's own upwards, in which a group may be made.
 pub(super) fn unified(own: &str) -> Option<Unified> {
     let top = Path::new(MOUNTED);
     let own = join(top, own_path(own, str::is_empty)?);
-    own.ancestors().take_while(|group| group.starts_with(top)).find_map(usable)
+    own.ancestors()
+        .take_while(|group| group.starts_with(top))
+        .find_map(usable)
+        .or_else(|| lent(&own, std::process::id()))
+}
+
+/// Version 2: the caller's own group, if it may have children once this process, which is alone in it, has stepped aside.
+fn lent(own: &Path, this: u32) -> Option<Unified> {
+    let files = ["cgroup.procs", "cgroup.subtree_control"];
+    if !is_writable(own) || !files.iter().all(|file| is_writable(&own.join(file))) {
+        return None;
+    }
+    if words(&own.join("cgroup.procs")) != [this.to_string()] {
+        return None;
+    }
+    let controllers = wanted(&words(&own.join("cgroup.controllers")));
+    let enable = enabling(&controllers, &[])?;
+    Some(Unified { path: own.to_owned(), controllers, enable: Some(enable), step: Step::Aside })
+}
+
+/// The controllers of a list that jails can use.
+fn wanted(list: &[String]) -> Vec<String> {
+    ["memory", "pids"]
+        .iter()
+        .filter(|one| list.iter().any(|two| two == *one))
+        .map(|&one| one.into())
+        .collect()
+}
+
+/// What enables those controllers that aren't there; `None` if all are.
+fn enabling(controllers: &[String], there: &[String]) -> Option<String> {
+    let missing: Vec<_> =
+        controllers.iter().filter(|one| !there.contains(one)).map(|one| format!("+{one}")).collect();
+    (!missing.is_empty()).then(|| missing.join(" "))
 }
 
 /// Version 2: whether `group` lends a place: its children have the controllers already, or it is the real root, which
@@ -64,26 +135,16 @@ fn usable(group: &Path) -> Option<Unified> {
     if !is_writable(group) || !is_writable(&group.join("cgroup.procs")) {
         return None;
     }
-    let enabled = words(&group.join("cgroup.subtree_control"));
-    let wanted = |list: &[String]| -> Vec<String> {
-        ["memory", "pids"]
-            .iter()
-            .filter(|one| list.iter().any(|two| two == *one))
-            .map(|&one| one.into())
-            .collect()
-    };
-    let there = wanted(&enabled);
+    let there = wanted(&words(&group.join("cgroup.subtree_control")));
     if there.len() == 2 {
-        return Some(Unified { path: group.to_owned(), controllers: there, enable: None });
+        return Some(Unified { path: group.to_owned(), controllers: there, enable: None, step: Step::None });
     }
     if group.join("cgroup.type").exists() {
         return None;
     }
-    let possible = wanted(&words(&group.join("cgroup.controllers")));
-    let missing: Vec<_> =
-        possible.iter().filter(|one| !there.contains(one)).map(|one| format!("+{one}")).collect();
-    let enable = (!missing.is_empty()).then(|| missing.join(" "));
-    Some(Unified { path: group.to_owned(), controllers: possible, enable })
+    let controllers = wanted(&words(&group.join("cgroup.controllers")));
+    let enable = enabling(&controllers, &there);
+    Some(Unified { path: group.to_owned(), controllers, enable, step: Step::None })
 }
 
 /// Whether /sys/fs/cgroup is the unified hierarchy itself.
@@ -151,5 +212,20 @@ mod tests {
         std::fs::remove_file(group.path().join("cgroup.type")).unwrap();
         file("cgroup.subtree_control", "pids\n");
         assert_eq!(usable(group.path()).unwrap().enable.as_deref(), Some("+memory"));
+    }
+
+    #[test]
+    fn a_lent_group_is_used_only_by_a_launcher_that_is_alone_in_it() {
+        let group = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| std::fs::write(group.path().join(name), text).unwrap();
+        file("cgroup.subtree_control", "");
+        file("cgroup.controllers", "memory pids\n");
+        file("cgroup.procs", "71\n72\n");
+        assert!(lent(group.path(), 71).is_none(), "somebody else would have to be moved");
+        file("cgroup.procs", "71\n");
+        let place = lent(group.path(), 71).unwrap();
+        assert_eq!((place.enable.as_deref(), place.step), (Some("+memory +pids"), Step::Aside));
+        file("cgroup.controllers", "cpu\n");
+        assert!(lent(group.path(), 71).is_none());
     }
 }

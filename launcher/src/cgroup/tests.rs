@@ -143,8 +143,12 @@ fn a_process_is_born_in_a_group_of_version_2() {
         eprintln!("not run: needs a unified hierarchy beside version 1's");
         return;
     }
-    let place =
-        super::super::place::Unified { path: place.to_owned(), controllers: Vec::new(), enable: None };
+    let place = super::super::place::Unified {
+        path: place.to_owned(),
+        controllers: Vec::new(),
+        enable: None,
+        step: super::super::place::Step::None,
+    };
     let group = v2::Group::create_in(&place, None, None).unwrap();
     let path = group.paths()[0].to_owned();
     let group = Cgroup { kind: Kind::V2(group) };

@@ -3,7 +3,7 @@
 //! Source: kernel document `cgroup-v2`.
 
 use super::{
-    folder::{Folder, fresh_name, write_value},
+    folder::{Folder, fresh_name},
     group::{Meaning, MemoryAlarm},
     place::{Unified, unified},
 };
@@ -36,9 +36,7 @@ impl Group {
     }
 
     pub(super) fn create_in(place: &Unified, memory: Option<u64>, pids: Option<u64>) -> io::Result<Self> {
-        if let Some(enable) = &place.enable {
-            write_value(&place.path.join("cgroup.subtree_control"), enable)?;
-        }
+        place.prepare()?;
         let folder = Folder::create(&place.path, &fresh_name())?;
         if let Some(limit) = memory {
             folder.set("memory.max", &limit.to_string())?;
