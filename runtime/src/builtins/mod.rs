@@ -6,11 +6,18 @@
 pub mod context;
 
 mod assertions;
+mod bytes;
+mod cipher;
+mod config;
 mod control;
 mod convert;
 mod csv;
 mod dates;
+<<<<<<< HEAD
 mod files;
+=======
+mod hash;
+>>>>>>> 4b3387b (runtime/builtins: bytes, hashes, ciphers, configuration and secrets)
 mod higher;
 mod json;
 mod list;
@@ -212,6 +219,10 @@ static FAMILIES: &[&[Builtin]] = &[
     tables::TABLE,
     toml::TABLE,
     xml::TABLE,
+    bytes::TABLE,
+    hash::TABLE,
+    cipher::TABLE,
+    config::TABLE,
     assertions::TABLE,
     process::TABLE,
     files::TABLE,

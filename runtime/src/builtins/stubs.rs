@@ -56,12 +56,12 @@ table! {
 
 
 
-        "bytes", "decode", "bytes_to_int", "int_to_bytes", "int_to_bytes_le",
-        "sha256", "sha512", "sha512_256", "keccak256", "hash160", "hmac", "hmac_sha256", "verify_hmac",
-        "constant_time_eq", "password_hash", "password_verify", "hkdf_sha256", "aes_gcm_encrypt", "aes_gcm_decrypt",
-        "ecdh_shared_secret", "ecdh_public", "ecdh_keypair", "multipart_encode", "fetch", "http", "http_get",
-        "http_post", "http_put", "http_delete", "http_bytes", "pipe", "pipe_send", "pipe_recv", "pipe_close", "env",
-        "secret", "reveal", "as_secret", "bearer", "term_open", "agents", "agent_stop", "bus_publish",
+
+
+
+        "fetch", "http", "http_get",
+        "http_post", "http_put", "http_delete", "http_bytes", "pipe", "pipe_send", "pipe_recv", "pipe_close",
+        "term_open", "agents", "agent_stop", "bus_publish",
         "bus_subscribe", "bus_recv", "bus_unsubscribe", "bus_topics", "remember", "recall", "forget_memory",
         "memory_summary", "add_rule", "check_rules", "get_rules", "create_progress", "start_step", "complete_step",
         "fail_step", "resume_point", "progress_display", "progress_percent", "state_set", "state_get", "state_incr",

@@ -3,7 +3,7 @@
 use super::compare::{Incomparable, equal};
 use super::decimal::Decimal;
 use super::number::big_to_float;
-use super::other::{Other, Secret};
+use super::other::{LABELS, Other, Secret};
 use super::render::{self, type_name};
 use super::value::{List, Text, Value};
 use crate::partition::heap;
@@ -390,7 +390,16 @@ fn taint(a: &Value, b: &Value) -> Option<Value> {
     };
     let (label_a, x) = part(a)?;
     let (label_b, y) = part(b)?;
-    let label = label_a.or(label_b)?;
+    // Both labels, so that revealing needs the right to each.
+    let label = match (label_a, label_b) {
+        (Some(a), Some(b)) => {
+            let mut labels: Vec<&str> = a.split(LABELS).chain(b.split(LABELS)).collect();
+            labels.sort_unstable();
+            labels.dedup();
+            labels.join("+")
+        }
+        (a, b) => a.or(b)?,
+    };
     Some(Value::other(Other::Secret(Secret { label, value: Value::string(x + &y) })))
 }
 

@@ -31,6 +31,9 @@ pub struct Secret {
     pub(crate) value: Value,
 }
 
+/// Stands between the labels of what was joined from several secrets; no label has it.
+pub(crate) const LABELS: char = '+';
+
 /// A module's names.
 #[derive(Debug)]
 pub struct Module {
@@ -97,7 +100,8 @@ impl Other {
             Other::Bytes(b) => b.capacity(),
             Other::Decimal(d) => d.bytes(),
             Other::Foreign(f) => f.bytes(),
-            Other::Type(_) | Other::Enum(_) | Other::Maker(..) | Other::Module(_) | Other::Secret(_) => 32,
+            Other::Secret(s) => s.label.capacity(),
+            Other::Type(_) | Other::Enum(_) | Other::Maker(..) | Other::Module(_) => 32,
         }
     }
 }
