@@ -13,11 +13,8 @@ mod control;
 mod convert;
 mod csv;
 mod dates;
-<<<<<<< HEAD
 mod files;
-=======
 mod hash;
->>>>>>> 4b3387b (runtime/builtins: bytes, hashes, ciphers, configuration and secrets)
 mod higher;
 mod json;
 mod list;
