@@ -39,6 +39,17 @@ const FIRST_EXEC_FD: u32 = 0x7e57_fd00;
 const FIRST_EXEC_PATH_HIGH: u32 = 0x7e57_aa01;
 const FIRST_EXEC_PATH_LOW: u32 = 0x7e57_aa02;
 
+const MOST_MFD_FLAGS: u32 = 0x7e57_fd01;
+
+/// Whether files without a name may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memfd {
+    /// As the table says.
+    Allowed,
+    /// None: nothing would count what is in them.
+    Refused,
+}
+
 /// A filter that is ready to be installed.
 #[derive(Clone)]
 pub struct Program {
@@ -58,7 +69,7 @@ impl std::fmt::Debug for Program {
 ///
 /// # Errors
 /// When the kernel has no random numbers or no page of memory to give.
-pub fn program(name: FilterName, first_exec_fd: u32) -> Result<Program, Errno> {
+pub fn program(name: FilterName, first_exec_fd: u32, memfd: Memfd) -> Result<Program, Errno> {
     let first_exec_path = empty_path()?;
     let template = match name {
         FilterName::Runtime => native::RUNTIME,
@@ -66,7 +77,7 @@ pub fn program(name: FilterName, first_exec_fd: u32) -> Result<Program, Errno> {
         FilterName::CommandExec => native::COMMAND_EXEC,
     };
     Ok(Program {
-        code: complete(template, first_exec_fd, first_exec_path.as_ptr().addr() as u64),
+        code: complete(template, first_exec_fd, first_exec_path.as_ptr().addr() as u64, memfd),
         first_exec_path,
     })
 }
@@ -109,11 +120,20 @@ fn lookup(number: i32) -> Option<(u32, &'static str, &'static str)> {
     native::CALLS.get(at).copied()
 }
 
-fn complete(template: &[sock_filter], first_exec_fd: u32, first_exec_path: u64) -> Vec<sock_filter> {
+fn complete(
+    template: &[sock_filter],
+    first_exec_fd: u32,
+    first_exec_path: u64,
+    memfd: Memfd,
+) -> Vec<sock_filter> {
     let mut code = template.to_vec();
     for instruction in &mut code {
         instruction.k = match instruction.k {
             FIRST_EXEC_FD => first_exec_fd,
+            MOST_MFD_FLAGS => match memfd {
+                Memfd::Allowed => u32::MAX,
+                Memfd::Refused => 0,
+            },
             FIRST_EXEC_PATH_HIGH => (first_exec_path >> 32) as u32,
             FIRST_EXEC_PATH_LOW => (first_exec_path & 0xffff_ffff) as u32,
             other => other,

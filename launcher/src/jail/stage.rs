@@ -4,7 +4,7 @@
 //! and descriptors are ready here.
 
 use super::{
-    filter,
+    filter::{self, Memfd},
     identity::{self, HostIds, Trees},
     landlock::StagedRules,
     root::StagedRoot,
@@ -21,7 +21,7 @@ use nix::{
     },
     unistd::pipe2,
 };
-use policies::plan::{FilterName, Network, Payload, Plan, Stream};
+use policies::plan::{FilterName, Limits, Network, Payload, Plan, Stream};
 use std::{ffi::CString, os::fd::OwnedFd};
 
 /// A file that is copied into the working folder before the payload starts.
@@ -167,7 +167,7 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
         landlock: StagedRules::new(&plan.landlock)?,
         filter: plan
             .filter
-            .map(|name: FilterName| filter::program(name, first_exec))
+            .map(|name: FilterName| filter::program(name, first_exec, memfd(&plan.limits)))
             .transpose()
             .at(Step::Filter)?,
         signal_mask: inputs.signal_mask,
@@ -175,6 +175,17 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
         fail_at: super::inject::wanted(),
     };
     Ok((staged, parent_streams))
+}
+
+/// Looks at processes don't see what is in a file without a name.
+fn memfd(limits: &Limits) -> Memfd {
+    use policies::plan::Means;
+    match (limits.memory.value, limits.memory.means) {
+        (Some(_), Means::Polling | Means::Rlimit) => Memfd::Refused,
+        (Some(_), Means::CgroupV1 | Means::CgroupV2 | Means::Supervisor | Means::Tmpfs) | (None, _) => {
+            Memfd::Allowed
+        }
+    }
 }
 
 fn text(string: &str, step: Step) -> Result<CString, Failure> {

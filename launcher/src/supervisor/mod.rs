@@ -12,6 +12,7 @@
 mod account;
 mod audit;
 mod frames;
+mod hidden;
 mod inlet;
 mod limits;
 mod lines;

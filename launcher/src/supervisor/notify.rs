@@ -103,7 +103,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let asker = std::thread::spawn(move || {
             nix::sys::prctl::set_no_new_privs().unwrap();
-            let program = filter::program(FilterName::Command, 900).unwrap();
+            let program = filter::program(FilterName::Command, 900, filter::Memfd::Allowed).unwrap();
             sender.send(filter::install(&program).unwrap()).unwrap();
             (0..calls).map(|_| unshare(CloneFlags::CLONE_NEWUSER).unwrap_err()).collect()
         });

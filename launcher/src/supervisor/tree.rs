@@ -4,6 +4,7 @@
 //! only through the processor time that its parent collects.
 //! Source: proc_pid_stat(5), proc_pid_statm(5), proc_pid_smaps(5), proc_tid_children(5), clock_getcpuclockid(3).
 
+use super::hidden::{self, Hidden};
 use nix::{
     time::{ClockId, clock_getcpuclockid},
     unistd::{Pid, SysconfVar, sysconf},
@@ -51,6 +52,8 @@ pub(super) struct Tree {
     collected: Duration,
     tick: Duration,
     page: u64,
+    /// Asked for when it is first needed: short runs never are.
+    hidden: Option<Hidden>,
 }
 
 impl Tree {
@@ -65,6 +68,7 @@ impl Tree {
             collected: Duration::ZERO,
             tick: Duration::from_secs(1) / hertz.max(1),
             page: page.unwrap_or(4096),
+            hidden: None,
         }
     }
 
@@ -76,6 +80,7 @@ impl Tree {
         let mut collected = Duration::ZERO;
         let mut tasks = 0;
         let mut resident = 0;
+        let mut mapped = 0;
         for (pid, stat) in found {
             let Some(cpu) = processor_time(pid) else { continue };
             now.insert(pid.as_raw(), cpu);
@@ -84,7 +89,9 @@ impl Tree {
                 tasks += if pid == self.init { 0 } else { u64::from(stat.threads) };
             }
             if memory != Memory::Unread {
-                resident += second_word(&read_small(&folder(pid).join("statm"))) * self.page;
+                let (size, pages) = first_words(&read_small(&folder(pid).join("statm")));
+                resident += pages * self.page;
+                mapped += size * self.page;
             }
         }
         // A parent that ignores its children's ends collects no time for them: then what was seen of them counts.
@@ -93,11 +100,20 @@ impl Tree {
         self.collected = self.collected.max(collected);
         let living: Duration = now.values().sum();
         self.seen = now;
-        let exact = match memory {
-            Memory::Beyond(bound) if resident > bound => shares(&pids).unwrap_or(resident),
-            Memory::Beyond(_) | Memory::Unread => resident,
+        let memory = match memory {
+            Memory::Unread => resident,
+            Memory::Beyond(bound) => {
+                let seen = if resident > bound { shares(&pids).unwrap_or(resident) } else { resident };
+                let room = bound.saturating_sub(seen);
+                // Init's own are the supervisor's.
+                let program = pids.get(1..).unwrap_or_default();
+                let shared = if mapped > room { hidden::in_mappings(program) } else { 0 };
+                let room = room.saturating_sub(shared);
+                seen.saturating_add(shared)
+                    .saturating_add(self.hidden.get_or_insert_with(Hidden::new).in_buffers(program, room))
+            }
         };
-        TreeUse { cpu: living + self.collected.max(self.gone), memory: exact, tasks }
+        TreeUse { cpu: living + self.collected.max(self.gone), memory, tasks }
     }
 
     /// Init and all its descendants.
@@ -155,8 +171,10 @@ fn read_small(path: &Path) -> String {
     String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned()
 }
 
-fn second_word(text: &str) -> u64 {
-    text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+/// Size and resident set, in pages, from statm.
+fn first_words(text: &str) -> (u64, u64) {
+    let mut words = text.split_whitespace().map(|word| word.parse().unwrap_or(0));
+    (words.next().unwrap_or(0), words.next().unwrap_or(0))
 }
 
 /// Memory with each shared page counted once; `None` if a process may not be read.
@@ -168,7 +186,7 @@ fn shares(pids: &[Pid]) -> Option<u64> {
             match pss {
                 Some(rest) => rest.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024),
                 // It has ended, or has no memory.
-                None if !folder(pid).exists() || second_word(&read(&folder(pid).join("statm"))) == 0 => {
+                None if !folder(pid).exists() || first_words(&read(&folder(pid).join("statm"))).1 == 0 => {
                     Some(0)
                 }
                 None => None,

@@ -23,15 +23,28 @@ pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), E
     Errno::result(done).map(drop)
 }
 
-/// Opens a descriptor of a process, for tests that have a pid only.
-#[cfg(test)]
+/// Opens a descriptor of a process.
+///
+/// # Errors
+/// `ESRCH` where there is none.
 pub(crate) fn open(pid: nix::unistd::Pid) -> Result<std::os::fd::OwnedFd, Errno> {
     // SAFETY: the call takes two integers and reads no memory of ours.
     let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0u32) };
     Errno::result(opened).map(own)
 }
 
-#[cfg(test)]
+/// A copy of another process's descriptor.
+///
+/// Source: pidfd_getfd(2), Linux 5.6.
+///
+/// # Errors
+/// `EBADF` where nothing is open there, `EPERM` where the process may not be traced, `ESRCH` where it is gone.
+pub(crate) fn descriptor_of(process: BorrowedFd<'_>, number: i32) -> Result<std::os::fd::OwnedFd, Errno> {
+    // SAFETY: the call takes three integers and reads no memory of ours.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0u32) };
+    Errno::result(opened).map(own)
+}
+
 fn own(opened: libc::c_long) -> std::os::fd::OwnedFd {
     use std::os::fd::FromRawFd;
     let opened = i32::try_from(opened).expect("descriptors are small");

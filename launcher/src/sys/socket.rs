@@ -93,3 +93,15 @@ pub(crate) fn receive_plain(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result
         Plain::Bytes(message.bytes)
     })
 }
+/// Bytes of memory that wait in a socket to be read by its peer.
+///
+/// Source: unix(7), "SIOCOUTQ"; linux/sockios.h.
+///
+/// # Errors
+/// `ENOTTY` or `EINVAL` for a descriptor that has no such queue.
+pub(crate) fn queued(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ (the number of TIOCOUTQ) writes one int, to where `bytes` lives.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    Errno::result(done).map(|_| u64::try_from(bytes).unwrap_or(0))
+}

@@ -285,7 +285,7 @@ fn only_the_first_exec_passes() {
         let execveat = arch.rows.iter().find(|row| row.name == "execveat").unwrap().number;
         let execve = arch.rows.iter().find(|row| row.name == "execve").unwrap().number;
         for (filter, program) in arch.programs {
-            let program = complete(program, 700, path);
+            let program = complete(program, 700, path, Memfd::Refused);
             let at = |fd: u64, path: u64, flags: u64| {
                 evaluate(&program, arch.audit, execveat, [fd, path, 1, 1, flags, 0])
             };
@@ -308,6 +308,30 @@ fn only_the_first_exec_passes() {
                 assert_eq!(at(fd, path, flags), other, "{filter:?} {fd} {path:x} {flags:x}");
             }
             assert_eq!(evaluate(&program, arch.audit, execve, [path, 0, 0, 0, 0, 0]), other, "{filter:?}");
+        }
+    }
+}
+
+#[test]
+fn files_without_a_name_are_made_only_where_they_are_counted() {
+    for arch in arches() {
+        let memfd_create = arch.rows.iter().find(|row| row.name == "memfd_create").unwrap().number;
+        for (filter, program) in arch.programs {
+            if !matches!(filter, Filter::Command | Filter::CommandExec) {
+                continue;
+            }
+            for (memfd, flags, answer) in [
+                (Memfd::Allowed, 0x8, ALLOW),
+                (Memfd::Allowed, 0xb, ALLOW),
+                (Memfd::Allowed, 0x1, USER_NOTIF),
+                (Memfd::Refused, 0x8, USER_NOTIF),
+                (Memfd::Refused, 0xb, USER_NOTIF),
+                (Memfd::Refused, 0x0, USER_NOTIF),
+            ] {
+                let program = complete(program, 700, 1, memfd);
+                let given = evaluate(&program, arch.audit, memfd_create, [0, flags, 0, 0, 0, 0]);
+                assert_eq!(given, answer, "{filter:?} {memfd:?} {flags:x}");
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ fn call(number: c_long, args: [usize; 5]) -> Result<c_long, Errno> {
 }
 
 fn program(name: FilterName) -> Program {
-    filter::program(name, 900).unwrap()
+    filter::program(name, 900, filter::Memfd::Allowed).unwrap()
 }
 
 #[test]
