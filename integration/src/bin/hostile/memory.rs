@@ -23,6 +23,11 @@ pub(crate) fn attack(arguments: &[&str]) {
         "anonymous" => anonymous(mib),
         "processes" => processes(mib, hold),
         "sockets" => sockets(mib, hold),
+        // A process that can't be traced hides its list of descriptors from an ordinary user.
+        "undumpable-sockets" => {
+            let _hidden = call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as usize, 0, 0, 0, 0, 0]);
+            sockets(mib, hold)
+        }
         "pipes" => pipes(mib, hold),
         "scratch" => file("/work/hostile-fill", mib).or_else(|_| file("/tmp/hostile-fill", mib)),
         "shm" => file("/dev/shm/hostile-fill", mib),
