@@ -1,7 +1,8 @@
 //! What the jail's processes use, where no group counts it: read from /proc, from init downwards.
 //!
 //! Bounds of this means, said in the report by its name (`polling`): what starts and ends between two looks is seen
-//! only through the processor time that its parent collects.
+//! only through the processor time that its parent collects, and what lies in the buffers of pipes and sockets isn't seen
+//! (the kernel bounds it for each user).
 //! Source: proc_pid_stat(5), proc_pid_statm(5), proc_pid_smaps(5), proc_tid_children(5), clock_getcpuclockid(3).
 
 use super::hidden::{self, Hidden};
