@@ -100,6 +100,10 @@ pub struct JobHeader {
     pub interactive: bool,
     /// Unix time at the start, in seconds.
     pub now: f64,
+    /// Where relative paths start, absolute; absent: the program has no folder.
+    pub workdir: Option<String>,
+    /// What `~` stands for, absolute.
+    pub home: Option<String>,
     /// Names of the modules whose sources follow the program's, in order.
     pub modules: Vec<String>,
 }
@@ -125,6 +129,8 @@ impl JobHeader {
             logs_with_output: false,
             interactive: false,
             now: 0.0,
+            workdir: None,
+            home: None,
             modules: Vec::new(),
         }
     }

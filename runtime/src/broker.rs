@@ -3,9 +3,9 @@
 //! Invariant: a descriptor is taken only where the answer announces one.
 
 use policies::broker::{Answer, MOST_MESSAGE, Refused, Request};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::fs::File;
-use std::io::{IoSliceMut, Read};
+use std::io::{IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
@@ -46,8 +46,13 @@ impl Broker {
         self.last += 1;
         let message =
             policies::broker::encode(self.last, request, raw).map_err(|e| format!("ask the broker: {e}"))?;
-        rustix::net::send(&self.socket, &message, SendFlags::NOSIGNAL)
-            .map_err(|e| format!("ask the broker: {e}"))?;
+        rustix::net::sendmsg(
+            &self.socket,
+            &[IoSlice::new(&message)],
+            &mut SendAncillaryBuffer::default(),
+            SendFlags::NOSIGNAL,
+        )
+        .map_err(|e| format!("ask the broker: {e}"))?;
         let mut bytes = vec![0; MOST_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

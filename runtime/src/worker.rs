@@ -12,6 +12,7 @@ use crate::synsema::{self, Loader, program};
 use policies::audit::Entry;
 use policies::broker::Request;
 use policies::ceiling::Ceiling;
+use policies::scope::Base;
 use policies::wire::{self, EndFrame, ErrorFrame, Frame, Job, Language, Mode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -111,6 +112,7 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
     }
     let settings = Settings {
         ceiling,
+        base: header.workdir.map(|workdir| Base { workdir, home: header.home }),
         profile: match header.profile {
             wire::Profile::Native => Profile::Native,
             wire::Profile::Pure => Profile::Pure,

@@ -65,10 +65,10 @@ impl No {
         Self { refused: Refused { by: By::Limit, why: why.into() }, denied: None }
     }
 
-    fn ceiling(capability: Capability, target: &str) -> Self {
-        let check = check_form(capability, Some(target));
+    pub(super) fn ceiling(capability: Capability, target: Option<&str>) -> Self {
+        let check = check_form(capability, target);
         let refused = Refused { by: By::Ceiling, why: format!("{check} is above the host ceiling") };
-        Self { refused, denied: Some((check, target.to_owned())) }
+        Self { refused, denied: Some((check, target.unwrap_or_default().to_owned())) }
     }
 }
 
@@ -255,7 +255,7 @@ impl Files {
         let absolute = NormalPath::parse(path).and_then(|path| path.absolute(&self.base));
         let absolute = absolute.map_err(|fault| No::misuse(format!("the path is no path: {fault}")))?;
         if !self.ceiling.covers(capability, Target::Path(&absolute)) {
-            return Err(No::ceiling(capability, &absolute.to_string()));
+            return Err(No::ceiling(capability, Some(&absolute.to_string())));
         }
         Ok((self.anchors.get_or_insert_with(|| Anchors::new(&self.ceiling)), absolute))
     }
@@ -271,7 +271,7 @@ impl Drop for Files {
 
 fn found<T>(found: Result<T, NoPlace>, capability: Capability, path: &NormalPath) -> Result<T, No> {
     found.map_err(|no| match no {
-        NoPlace::NotCovered => No::ceiling(capability, &path.to_string()),
+        NoPlace::NotCovered => No::ceiling(capability, Some(&path.to_string())),
         // What the kernel keeps for itself, and what is no file.
         NoPlace::Kernel(Errno::ENOTSUP) => No::misuse(format!("{path} is no regular file")),
         NoPlace::Kernel(errno) => No::kernel(errno),

@@ -1,7 +1,8 @@
 //! One hostile peer: what a confined runtime may ask of its supervisor.
 //!
 //! The runtime's own root is empty and its filter lets it open nothing, so every file that the language touches comes
-//! through here as a descriptor ([`files`]), by way of folders that were opened once ([`anchor`]).
+//! through here as a descriptor ([`files`]), by way of folders that were opened once ([`anchor`]); so does every program
+//! that it starts ([`child`]).
 //!
 //! Invariant: the ceiling is checked here for every request, whatever the peer's own gate has said.
 //! Invariant: the peer sends one request at a time and in order. Anything else ends it, and the report says why: a runtime
@@ -10,18 +11,22 @@
 //! Invariant: descriptors only go out. What comes with a request is closed by the kernel before it gets a number here.
 
 mod anchor;
+mod child;
 mod files;
 mod rate;
 
 use crate::sys::{memory_file, socket};
+use child::Running;
+pub use child::{Children, MOST_OUTPUT, Nesting, Order, Used};
 use files::{Files, No};
 use nix::errno::Errno;
 use policies::{
     audit::{Entry, Origin},
-    broker::{self, Answer, Breach, MOST_MESSAGE, MOST_PIECE, Message, Request},
+    broker::{self, Answer, Breach, Child, MOST_MESSAGE, MOST_PIECE, Message, Request},
+    capability::Capability,
     ceiling::Ceiling,
     layer::Layer,
-    scope::Base,
+    scope::{Base, Target},
 };
 use rate::Bucket;
 use serde::Serialize;
@@ -30,6 +35,9 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
+/// What a child costs, in ordinary requests.
+const CHILD_COST: u32 = 40;
+
 /// What a jail's runtime may ask for.
 #[derive(Debug)]
 pub struct Lent {
@@ -37,6 +45,8 @@ pub struct Lent {
     pub ceiling: Ceiling,
     /// Where the program's relative paths start.
     pub base: Base,
+    /// How children are started; `None`: not at all.
+    pub children: Option<Children>,
 }
 
 /// The supervisor's end.
@@ -45,6 +55,12 @@ pub(crate) struct Broker {
     /// `None` once the peer has closed its end.
     socket: Option<OwnedFd>,
     files: Files,
+    ceiling: Ceiling,
+    base: Base,
+    children: Option<Children>,
+    /// The source of the next child, as far as it is here.
+    source: Vec<u8>,
+    running: Option<Running>,
     bucket: Bucket,
     /// Number of the next request.
     next: u32,
@@ -71,7 +87,10 @@ impl Reply {
 
     /// JSON in the message, or in a file if it is too long.
     fn data(value: &impl Serialize) -> Result<Self, No> {
-        let raw = serde_json::to_vec(value).map_err(|_| No::kernel(Errno::EINVAL))?;
+        Self::bytes(serde_json::to_vec(value).map_err(|_| No::kernel(Errno::EINVAL))?)
+    }
+
+    fn bytes(raw: Vec<u8>) -> Result<Self, No> {
         if raw.len() <= MOST_PIECE {
             return Ok(Self { raw, ..Self::of(Answer::Inline) });
         }
@@ -85,7 +104,12 @@ impl Broker {
     pub(crate) fn new(socket: OwnedFd, lent: Lent) -> Self {
         Self {
             socket: Some(socket),
-            files: Files::new(lent.ceiling, lent.base),
+            files: Files::new(lent.ceiling.clone(), lent.base.clone()),
+            ceiling: lent.ceiling,
+            base: lent.base,
+            children: lent.children,
+            source: Vec::new(),
+            running: None,
             bucket: Bucket::new(Instant::now()),
             next: 1,
             // One byte more than a message may have: what is longer is seen to be.
@@ -107,11 +131,17 @@ impl Broker {
     ///
     /// # Errors
     /// The breach for which the peer has to be ended.
-    pub(crate) fn serve(&mut self, tell: &mut dyn FnMut(Entry)) -> Result<(), Breach> {
+    pub(crate) fn serve(
+        &mut self,
+        tell: &mut dyn FnMut(Entry),
+        used: &mut dyn FnMut() -> Used,
+    ) -> Result<(), Breach> {
         let Some(socket) = &self.socket else { return Ok(()) };
         let length = match socket::receive_plain(socket.as_fd(), &mut self.buffer) {
             Ok(socket::Plain::Bytes(0)) => {
+                // Nobody is left to hear of a child.
                 self.socket = None;
+                self.running = None;
                 return Ok(());
             }
             Ok(socket::Plain::Bytes(length)) => length,
@@ -123,19 +153,35 @@ impl Broker {
                 return Ok(());
             }
         };
+        if self.running.is_some() {
+            return Err(Breach::Early);
+        }
         let buffer = std::mem::take(&mut self.buffer);
-        let served = self.answer(buffer.get(..length).unwrap_or_default(), tell);
+        let served = self.answer(buffer.get(..length).unwrap_or_default(), tell, used);
         self.buffer = buffer;
         served
     }
 
-    fn answer(&mut self, message: &[u8], tell: &mut dyn FnMut(Entry)) -> Result<(), Breach> {
+    fn answer(
+        &mut self,
+        message: &[u8],
+        tell: &mut dyn FnMut(Entry),
+        used: &mut dyn FnMut() -> Used,
+    ) -> Result<(), Breach> {
         let Message { id, what, raw } = broker::request(message)?;
         if id != self.next {
             return Err(Breach::Number { wanted: self.next, got: id });
         }
         self.next = self.next.wrapping_add(1);
-        let reply = self.act(what, raw).unwrap_or_else(|no| {
+        let reply = match what {
+            Request::RunProgram(child) => match self.begin(id, *child, tell, used()) {
+                // The answer comes when it has ended.
+                Ok(()) => return Ok(()),
+                Err(no) => Err(no),
+            },
+            what => self.act(what, raw),
+        };
+        let reply = reply.unwrap_or_else(|no| {
             if let Some((check, target)) = no.denied {
                 tell(denial(check, target));
             }
@@ -145,7 +191,49 @@ impl Broker {
         self.send(id, &reply)
     }
 
-    fn act(&mut self, what: Request, _raw: &[u8]) -> Result<Reply, No> {
+    /// Readable when the child has ended.
+    pub(crate) fn child(&self) -> Option<BorrowedFd<'_>> {
+        self.running.as_ref().map(Running::ended)
+    }
+
+    /// The child has ended: its request is answered.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub(crate) fn child_ended(&mut self) -> Result<(), Breach> {
+        let Some(running) = self.running.take() else { return Ok(()) };
+        let id = running.id;
+        let reply = running.result().and_then(Reply::bytes);
+        self.bucket.take(CHILD_COST);
+        self.send(id, &reply.unwrap_or_else(|no| Reply::of(Answer::Refused(no.refused))))
+    }
+
+    fn begin(&mut self, id: u32, child: Child, tell: &mut dyn FnMut(Entry), used: Used) -> Result<(), No> {
+        let source = std::mem::take(&mut self.source);
+        let capability = Capability::SandboxRun;
+        if !self.ceiling.covers(capability, Target::Whole) {
+            return Err(No::ceiling(capability, None));
+        }
+        let Some(children) = &self.children else {
+            return Err(No::misuse("this supervisor starts no children"));
+        };
+        let begun = children.begin(id, child, source, &self.ceiling, &self.base, used)?;
+        let cut = |capability: String, target: String, reason: &str| Entry {
+            source: "run_program()".to_owned(),
+            reason: reason.to_owned(),
+            ..denial(capability, target)
+        };
+        for grant in begun.dropped {
+            tell(cut(grant.check(), grant.scope_text().unwrap_or_default(), "above parent ceiling"));
+        }
+        if begun.profile_dropped {
+            tell(cut("profile(native)".to_owned(), "native".to_owned(), "above parent profile"));
+        }
+        self.running = Some(begun.running);
+        Ok(())
+    }
+
+    fn act(&mut self, what: Request, raw: &[u8]) -> Result<Reply, No> {
         match what {
             Request::Open { path, how } => self.files.open(&path, how).map(Reply::opened),
             Request::Replace { path } => self.files.replace(&path).map(Reply::opened),
@@ -160,9 +248,8 @@ impl Broker {
             Request::Remove { path, what } => {
                 self.files.remove(&path, what).map(|()| Reply::of(Answer::Done))
             }
-            Request::Source {} | Request::RunProgram(_) => {
-                Err(No::misuse("this supervisor starts no children"))
-            }
+            Request::Source {} => child::collect(&mut self.source, raw).map(|()| Reply::of(Answer::Done)),
+            Request::RunProgram(_) => Err(No::misuse("a child is started by itself")),
         }
     }
 

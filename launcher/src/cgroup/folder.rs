@@ -95,12 +95,27 @@ impl Folder {
     fn remove(&self) -> io::Result<()> {
         for _ in 1..REMOVALS {
             match std::fs::remove_dir(&self.path) {
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(PAUSE),
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    remove_below(&self.path);
+                    std::thread::sleep(PAUSE);
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                 other => return other,
             }
         }
         std::fs::remove_dir(&self.path)
+    }
+}
+
+/// Removes the groups of nested jails whose supervisors were killed.
+fn remove_below(path: &Path) {
+    let Ok(entries) = std::fs::read_dir(path) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            remove_below(&entry.path());
+            // What still lives in it keeps it for the next try.
+            let _tried = std::fs::remove_dir(entry.path());
+        }
     }
 }
 

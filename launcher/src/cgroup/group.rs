@@ -132,6 +132,36 @@ impl Cgroup {
         }
     }
 
+    /// Memory in use now, in bytes; `None` if this group doesn't account for it.
+    #[must_use]
+    pub fn memory_now(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::V1(group) => group.memory_now(),
+            Kind::V2(group) => group.memory_now(),
+        }
+    }
+
+    /// Processes and threads now, init among them; `None` if this group doesn't count them.
+    #[must_use]
+    pub fn processes_now(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::V1(group) => group.processes_now(),
+            Kind::V2(group) => group.processes_now(),
+        }
+    }
+
+    /// Files through which the supervisor of a nested jail enters, so that its own group is made below this one. None on
+    /// version 2, where a group with processes can have no group below it with controllers.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn nesting(&self) -> io::Result<Vec<OwnedFd>> {
+        match &self.kind {
+            Kind::V1(group) => group.entry_files(),
+            Kind::V2(_) => Ok(Vec::new()),
+        }
+    }
+
     /// CPU time used until now, in microseconds; `None` if this group doesn't account for it.
     #[must_use]
     pub fn cpu_us(&self) -> Option<u64> {

@@ -76,6 +76,14 @@ impl Group {
         self.cpu.as_ref()?.number("cpuacct.usage").map(|ns| ns / 1000)
     }
 
+    pub(super) fn memory_now(&self) -> Option<u64> {
+        self.memory.as_ref()?.number("memory.usage_in_bytes")
+    }
+
+    pub(super) fn processes_now(&self) -> Option<u64> {
+        self.pids.as_ref()?.number("pids.current")
+    }
+
     pub(super) fn memory_peak(&self) -> Option<u64> {
         self.memory.as_ref()?.number("memory.max_usage_in_bytes")
     }

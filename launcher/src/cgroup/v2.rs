@@ -72,6 +72,14 @@ impl Group {
         self.folder.as_ref()?.field("cpu.stat", "usage_usec")
     }
 
+    pub(super) fn memory_now(&self) -> Option<u64> {
+        self.folder.as_ref()?.number("memory.current")
+    }
+
+    pub(super) fn processes_now(&self) -> Option<u64> {
+        self.folder.as_ref()?.number("pids.current")
+    }
+
     pub(super) fn memory_peak(&self) -> Option<u64> {
         // Linux 5.19.
         self.folder.as_ref()?.number("memory.peak")

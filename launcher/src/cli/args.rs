@@ -310,6 +310,9 @@ pub(super) struct CommonArgs {
     /// Write the JSON report to a file, to standard output (-) or to an open descriptor.
     #[arg(long, value_name = "FILE|-|fd:N")]
     pub(super) report: Option<String>,
+    /// Write each decision of each wall as a line of JSON: to standard error (json), a file, a descriptor or a socket.
+    #[arg(long, value_name = "json|FILE|fd:N|unix:PATH")]
+    pub(super) audit: Option<String>,
     /// Start although this host lacks a layer (namespaces, landlock, filter …). The report says so.
     #[arg(long, value_name = "LAYER")]
     pub(super) allow_missing: Vec<String>,

@@ -2,6 +2,7 @@
 
 use super::{
     args::ExecArgs,
+    audit::Audit,
     copy, exit,
     launch::{self, Extras, Streams},
     lookup::Sockets,
@@ -20,10 +21,12 @@ pub(super) fn exec(args: &ExecArgs) -> Result<u8, Error> {
         copy_in: copy::into(&args.copy_in)?,
         copy_out: copy::out_of(&args.copy_out)?,
         terminal: terminal == Terminal::Own,
-        lent: None,
+        lending: None,
+        started: None,
     };
     let host = probe::fast();
     let plan = launch::plan(&request, &host, Sockets::Skipped)?;
+    let audit = Audit::wanted(&args.common)?;
     let destination = args.common.report.as_deref().map(Destination::open).transpose()?;
     let streams = Streams::of(&args.common, destination.as_ref())?;
     let (report, copied) = launch::start(plan, &host, extras, streams)?;
@@ -31,5 +34,6 @@ pub(super) fn exec(args: &ExecArgs) -> Result<u8, Error> {
         destination.write(&report)?;
     }
     super::tell(&report);
+    Audit::tell(audit, &report, exit::code(&report))?;
     copied.map(|()| exit::code(&report))
 }

@@ -124,6 +124,12 @@ impl Program {
         Ok(report.output.first().and_then(|text| serde_json::from_str(text).ok()))
     }
 
+    /// A program that a program made.
+    pub(super) fn of_text(name: &str, source: Vec<u8>) -> Self {
+        let language = if name.ends_with(".scua") { Language::Scua } else { Language::Synsema };
+        Self { name: name.to_owned(), language, source, modules: BTreeMap::new(), required: None }
+    }
+
     /// The program of a job that was written before.
     pub(super) fn of_job(job: wire::Job) -> Self {
         Self {

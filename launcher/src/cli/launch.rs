@@ -7,7 +7,7 @@ use super::{
     report::Destination,
 };
 use crate::{
-    broker::Lent,
+    broker::{Children, Lent, MOST_OUTPUT, Nesting, Order},
     cgroup::{Cgroup, Entry},
     error::Error,
     jail::{CopyIn, Inputs, Jail},
@@ -15,10 +15,14 @@ use crate::{
     sys::winsize,
 };
 use policies::{
+    broker::Profile,
+    capability::Capability,
+    ceiling::Ceiling,
     facts::HostFacts,
     plan::{Means, Plan},
     report::Report,
-    request::{Request, Subject, Terminal},
+    request::{self, Request, Subject, Terminal},
+    scope::Base,
     units::Bytes,
 };
 use std::{
@@ -55,7 +59,18 @@ pub(super) struct Extras {
     /// Whether there is a terminal.
     pub(super) terminal: bool,
     /// What a runtime may ask for.
-    pub(super) lent: Option<Lent>,
+    pub(super) lending: Option<Lending>,
+    /// Whom to tell which process is the jail's init, for a nested jail.
+    pub(super) started: Option<OwnedFd>,
+}
+
+/// What a language runtime may ask for: what its jail was planned with.
+#[derive(Debug)]
+pub(super) struct Lending {
+    pub(super) ceiling: Ceiling,
+    pub(super) base: Base,
+    pub(super) profile: Profile,
+    pub(super) nesting: Nesting,
 }
 
 /// Where the streams of a run go.
@@ -93,20 +108,39 @@ impl Streams {
         Self { stdin: Source::Empty, stdout: Sink::Nowhere, stderr: Sink::Nowhere, kept: Some(MOST_KEPT) }
     }
 
+    /// No input, and all output kept for the program that started this one.
+    pub(super) fn of_child() -> Self {
+        Self { kept: Some(MOST_OUTPUT), ..Self::kept() }
+    }
+
     /// The caller's input was the program itself.
     pub(super) fn no_input(&mut self) {
         self.stdin = Source::Empty;
     }
 }
 
-/// What a language runtime may ask for: what its jail was planned with.
-pub(super) fn lent(request: &Request) -> Option<Lent> {
-    match request.subject() {
-        Subject::Runtime { .. } => {
-            Some(Lent { ceiling: request.ceiling().clone(), base: request.base().clone() })
-        }
-        Subject::Command { .. } => None,
+impl Lending {
+    /// To a language runtime at the top, or nested; nothing to a foreign command.
+    pub(super) fn of(request: &Request, nesting: Nesting) -> Option<Self> {
+        let profile = match request.subject() {
+            Subject::Runtime { profile: request::Profile::Pure } => Profile::Pure,
+            Subject::Runtime { profile: request::Profile::Native } => Profile::Native,
+            Subject::Command { .. } => return None,
+        };
+        Some(Self { ceiling: request.ceiling().clone(), base: request.base().clone(), profile, nesting })
     }
+}
+
+fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>) -> io::Result<Lent> {
+    let Lending { ceiling, base, profile, nesting } = lending;
+    let children = if ceiling.has(Capability::SandboxRun) {
+        let groups = cgroup.map_or(Ok(Vec::new()), Cgroup::nesting)?;
+        let limits = plan.limits.clone();
+        Some(Children { start: super::child::start, profile, nesting, limits, groups })
+    } else {
+        None
+    };
+    Ok(Lent { ceiling, base, children })
 }
 
 /// Starts and supervises. The second answer is how copying out went.
@@ -146,6 +180,13 @@ pub(super) fn start(
     let planned = plan.clone();
     let (jail, plan) = Jail::planned(plan).stage(inputs).map_err(|failure| Error::step(failure, &planned))?;
     let running = jail.start().map_err(|failure| Error::step(failure, &plan))?;
+    if let Some(started) = extras.started {
+        Order::tell_started(started.as_fd(), running.init_pidfd.as_fd())
+            .map_err(io::Error::from)
+            .map_err(lost("tell who was started"))?;
+    }
+    let lent = extras.lending.map(|lending| lent(lending, &plan, cgroup.as_ref()));
+    let lent = lent.transpose().map_err(lost("open the cgroup"))?;
     let scratch = match (&running.scratch, extras.copy_out.is_empty()) {
         (Some(scratch), false) => Some(scratch.try_clone().map_err(lost("keep the scratch folder"))?),
         (Some(_) | None, _) => None,
@@ -159,7 +200,7 @@ pub(super) fn start(
             None => Keep::Nothing,
         },
         signals: Some(signals),
-        lent: extras.lent,
+        lent,
     };
     let report = supervisor::supervise(running, &plan, cgroup, wants);
     let copied = scratch.map_or(Ok(()), |scratch| copy::take(&scratch, &plan, &extras.copy_out));

@@ -1,7 +1,9 @@
 //! The command line: one module for each command, and the exit codes.
 
 mod args;
+mod audit;
 mod bundle;
+mod child;
 mod copy;
 pub mod doctor;
 mod env_file;
@@ -71,15 +73,22 @@ fn finish(done: Result<u8, Error>, name: names::Name) -> u8 {
     }
 }
 
-/// The jailed process: descriptors 3 and 4 are the job and the frames, put there before the exec.
+/// The jailed process: descriptors 3, 4 and 5 are the job, the frames and the broker, put there before the exec.
 fn runtime_process() -> u8 {
-    let code = runtime::worker::run(fd::own(3).into(), fd::own(4).into());
+    let broker = fd::own(policies::broker::DESCRIPTOR);
+    let code = runtime::worker::run_with(fd::own(3).into(), fd::own(4).into(), Some(broker));
     u8::try_from(code).unwrap_or(exit::LANGUAGE)
 }
 
 /// One message: what, where, why, and what to do.
 fn complain(error: &Error) {
-    let mut text = format!("thirdwall: failed to {error}");
+    let text = format!("thirdwall: failed to {}\n", chain(error));
+    let _told = io::stderr().write_all(text.as_bytes());
+}
+
+/// The error, its causes and its remedy.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
         text.push_str(": ");
@@ -90,8 +99,7 @@ fn complain(error: &Error) {
         text.push_str("\n  help: ");
         text.push_str(&help);
     }
-    text.push('\n');
-    let _told = io::stderr().write_all(text.as_bytes());
+    text
 }
 
 /// Tells of an end that isn't the program's own.

@@ -3,14 +3,15 @@
 
 use super::{
     args::{Format, RunArgs, TestArgs},
+    audit::Audit,
     exit,
     job::{self, Program},
-    launch::{self, Extras, Streams},
+    launch::{self, Extras, Lending, Streams},
     lookup::Sockets,
     report::Destination,
     settings,
 };
-use crate::{error::Error, probe};
+use crate::{broker::Nesting, error::Error, probe};
 use policies::{
     ceiling::Ceiling,
     report::Report,
@@ -24,6 +25,7 @@ use std::{
 
 /// Runs the program and gives the exit code.
 pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
+    let audit = Audit::of_language(&args.common)?;
     let report = match args.format {
         Format::Text => one(args, Mode::Run, None)?,
         Format::Json => {
@@ -46,6 +48,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
         }
     };
     super::tell(&report);
+    Audit::tell(audit, &report, exit::code(&report))?;
     Ok(exit::code(&report))
 }
 
@@ -56,7 +59,10 @@ pub(super) fn check(args: &RunArgs) -> Result<u8, Error> {
 
 /// Runs it and prints one line of JSON.
 pub(super) fn conform(args: &RunArgs) -> Result<u8, Error> {
-    Ok(exit::code(&one(args, Mode::Conform, None)?))
+    let audit = Audit::of_language(&args.common)?;
+    let report = one(args, Mode::Conform, None)?;
+    Audit::tell(audit, &report, exit::code(&report))?;
+    Ok(exit::code(&report))
 }
 
 /// The ceiling that a run gets where the host gives none.
@@ -99,6 +105,8 @@ fn of_program(
     let request = settings::of_run(args, program.required())?;
     let plan = launch::plan(&request, &host, Sockets::Skipped)?;
     header.env.clone_from(&plan.environment);
+    header.workdir = Some(request.base().workdir.clone());
+    header.home.clone_from(&request.base().home);
     header.interactive = mode == Mode::Run && job::interactive(&args.common);
     let destination = args.common.report.as_deref().map(Destination::open).transpose()?;
     let mut streams = match streams {
@@ -108,8 +116,11 @@ fn of_program(
     if args.file == "-" {
         streams.no_input();
     }
-    let extras =
-        Extras { job: Some(program.job(header)?), lent: launch::lent(&request), ..Extras::default() };
+    let extras = Extras {
+        job: Some(program.job(header)?),
+        lending: Lending::of(&request, Nesting::top()),
+        ..Extras::default()
+    };
     let (report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;
     if let Some(destination) = destination {
         destination.write(&report)?;
@@ -121,6 +132,7 @@ fn of_program(
 pub(super) fn test(args: &TestArgs) -> Result<u8, Error> {
     let files = files(&args.paths)?;
     let many = files.len() > 1;
+    let mut audit = Audit::of_language(&args.common)?;
     let (mut passed, mut failed) = (0, 0);
     let mut out = io::stdout().lock();
     let unwritable = |source| Error::File { act: "write to", path: "standard output".into(), source };
@@ -145,11 +157,16 @@ pub(super) fn test(args: &TestArgs) -> Result<u8, Error> {
             let _told = writeln!(io::stderr(), "{error}");
         }
         super::tell(&report);
+        if let Some(audit) = &mut audit {
+            audit.add(&report)?;
+        }
         passed += summary.0;
         failed += summary.1;
     }
     writeln!(out, "{passed} passed, {failed} failed ({} total)", passed + failed).map_err(unwritable)?;
-    Ok(u8::from(failed > 0))
+    let code = u8::from(failed > 0);
+    audit.map_or(Ok(()), |audit| audit.finish(code))?;
+    Ok(code)
 }
 
 /// `N passed, M failed (K total)`

@@ -185,6 +185,11 @@ pub(super) fn size(flag: &str, text: Option<&str>) -> Result<Option<u64>, Error>
     amount::<policies::units::Bytes>(flag, text).map(|size| size.map(|bytes| bytes.0))
 }
 
+/// A request that can't be settled.
+pub(super) fn unsettled(refusal: policies::error::Refusal) -> Error {
+    Error::Policy(refusal.to_string(), refusal.help())
+}
+
 /// Refused input of the command line.
 pub(super) fn refused(wrong: policies::error::Malformed) -> Error {
     Error::Policy(wrong.to_string(), wrong.help())

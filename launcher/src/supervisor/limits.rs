@@ -11,9 +11,15 @@ use super::{
     reap::{Cause, Met},
     tree::{Memory, Tree, TreeUse},
 };
-use crate::cgroup::{Cgroup, MemoryAlarm};
+use crate::{
+    broker::Used,
+    cgroup::{Cgroup, MemoryAlarm},
+};
 use nix::{sys::statfs::fstatfs, unistd::Pid};
-use policies::plan::{Limits, Means};
+use policies::{
+    plan::{Limits, Means},
+    units::Millis,
+};
 use std::{
     os::fd::{AsFd, OwnedFd},
     time::{Duration, Instant},
@@ -169,6 +175,19 @@ impl Watcher {
             self.seen.met.processes |= group.processes_refused() > 0;
         }
         (self.seen, self.cgroup)
+    }
+
+    /// What the run uses now.
+    pub(super) fn used(&mut self) -> Used {
+        // A limit that is met shows at the next look.
+        let _met = self.measure();
+        let group = self.cgroup.as_ref();
+        let cpu = self.seen.cpu.unwrap_or_default();
+        Used {
+            memory: group.and_then(Cgroup::memory_now).or(self.seen.memory).unwrap_or(0),
+            processes: group.and_then(Cgroup::processes_now).or(self.seen.tasks).unwrap_or(2),
+            cpu: Millis(u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX)),
+        }
     }
 
     fn wall_at(&self) -> Option<Instant> {

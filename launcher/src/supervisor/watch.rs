@@ -32,6 +32,7 @@ use nix::{
     sys::{signal::Signal, time::TimeSpec},
 };
 use policies::{
+    broker::Breach,
     plan::{Payload, Plan, Stream},
     report::{Report, Verdict},
 };
@@ -80,6 +81,8 @@ enum Event {
     Frames,
     /// The runtime asks for something.
     Asked,
+    /// A program that the runtime started has ended.
+    Child,
     /// The jail takes input.
     InWritable,
     /// There is input.
@@ -292,6 +295,9 @@ impl<'p> Watch<'p> {
         if ready.has(Event::Asked) {
             self.asked();
         }
+        if ready.has(Event::Child) {
+            self.child();
+        }
         let frames = ready.has(Event::Frames);
         if frames || ready.has(Event::OutReadable) || ready.has(Event::OutWritable) {
             let written = self.out.flush();
@@ -389,6 +395,7 @@ impl<'p> Watch<'p> {
         on.add(Event::Refused, refuser.map(AsFd::as_fd), PollFlags::POLLIN);
         let broker = self.broker.as_ref().filter(|_| requests_at.is_none());
         on.add(Event::Asked, broker.and_then(Broker::requests), PollFlags::POLLIN);
+        on.add(Event::Child, self.broker.as_ref().and_then(Broker::child), PollFlags::POLLIN);
         on.add(Event::OutWritable, self.out.writable(), PollFlags::POLLOUT);
         on.add(Event::OutReadable, self.out.readable(), PollFlags::POLLIN);
         on.add(Event::ErrWritable, self.err.writable(), PollFlags::POLLOUT);
@@ -550,10 +557,22 @@ impl<'p> Watch<'p> {
     fn asked(&mut self) {
         let Some(broker) = &mut self.broker else { return };
         let audit = &mut self.audit;
-        if let Err(breach) = broker.serve(&mut |entry| audit.add(entry)) {
-            self.broker = None;
-            self.end(Cause::Broken(format!("the runtime broke the broker's protocol: {breach}")));
+        let watcher = &mut self.watcher;
+        if let Err(breach) = broker.serve(&mut |entry| audit.add(entry), &mut || watcher.used()) {
+            self.breach(&breach);
         }
+    }
+
+    /// A program that the runtime started has ended.
+    fn child(&mut self) {
+        if let Some(Err(breach)) = self.broker.as_mut().map(Broker::child_ended) {
+            self.breach(&breach);
+        }
+    }
+
+    fn breach(&mut self, breach: &Breach) {
+        self.broker = None;
+        self.end(Cause::Broken(format!("the runtime broke the broker's protocol: {breach}")));
     }
 
     /// What a read of output brought.

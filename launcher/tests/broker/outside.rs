@@ -75,7 +75,7 @@ impl Given {
         options.limits.cpu = Some(Setting::Unlimited);
         let request = resolve(&Policy::runtime(), options).unwrap();
         let plan = plan::plan(&request, &PathFacts::default(), &probe::fast()).unwrap();
-        let lent = Lent { ceiling: request.ceiling().clone(), base: request.base().clone() };
+        let lent = Lent { ceiling: request.ceiling().clone(), base: request.base().clone(), children: None };
         run(plan, lent, job)
     }
 }
@@ -213,7 +213,7 @@ impl Given {
         options.limits.cpu = Some(Setting::Unlimited);
         let request = resolve(&Policy::runtime(), options).unwrap();
         let plan = plan::plan(&request, &PathFacts::default(), &probe::fast()).unwrap();
-        run(plan, Lent { ceiling: Ceiling::parse("file").unwrap(), base }, job)
+        run(plan, Lent { ceiling: Ceiling::parse("file").unwrap(), base, children: None }, job)
     }
 }
 

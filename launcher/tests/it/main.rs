@@ -4,7 +4,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on fails")]
 
+mod audit;
+mod children;
+mod files;
 mod languages;
+mod program;
 mod run;
 mod signals;
 mod streams;

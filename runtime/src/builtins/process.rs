@@ -11,9 +11,29 @@ use policies::capability::Capability;
 use policies::ceiling::{Ceiling, clip};
 use std::collections::BTreeMap;
 
-pub(super) const TABLE: &[Builtin] = &[Builtin::new("run_program", &["source", "options"], 1, run_program)
-    .cost(Cost::Linear)
-    .needs(Capability::SandboxRun)];
+pub(super) const TABLE: &[Builtin] = &[
+    Builtin::new("run_program", &["source", "options"], 1, run_program)
+        .cost(Cost::Linear)
+        .needs(Capability::SandboxRun),
+    Builtin::new("run", &["cmd", "args", "timeout", "options"], 1, run)
+        .native("this run has no child processes"),
+    Builtin::new("cwd", &[], 0, cwd).cost(Cost::Flat).native("this run has no filesystem"),
+];
+
+/// The folder that relative paths start from.
+fn cwd(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> Result<Value, Fault> {
+    ctx.ask(Capability::FileRead, Some("."))?;
+    match ctx.core.gate.base() {
+        Some(base) => Ok(Value::text(&base.workdir)),
+        None => Err(raised("cwd: this run has no folder")),
+    }
+}
+
+/// Foreign programs can't be started by the languages yet; whether they might is decided all the same.
+fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+    ctx.ask(Capability::Exec, Some(args.text(0)?))?;
+    Err(raised("run: starting foreign programs isn't built into this runtime yet"))
+}
 
 const KEYS: [&str; 6] = ["ceiling", "profile", "env", "timeout", "cwd", "filename"];
 
@@ -76,7 +96,7 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let cwd = text_option("cwd")?;
 
     let site = ctx.core.site(ctx.place);
-    let clipped = clip(&wanted, &ctx.core.gate.lendable());
+    let clipped = clip(&ctx.core.gate.rooted(wanted), &ctx.core.gate.lendable());
     for dropped in &clipped.dropped {
         let core = &mut *ctx.core;
         core.gate.note(

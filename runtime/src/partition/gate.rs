@@ -7,7 +7,7 @@ use policies::audit::{Entry, Origin};
 use policies::capability::{Capability, ScopeKind};
 use policies::ceiling::{Ceiling, Grant, Grants, Taken, check_form};
 use policies::layer::Layer as Wall;
-use policies::scope::{Database, HostTarget, NormalPath, Target};
+use policies::scope::{Base, Database, HostTarget, NormalPath, Target};
 
 /// What narrows the gate for a while.
 #[derive(Debug, Clone)]
@@ -47,6 +47,8 @@ pub struct Gate {
     ambient: Grants,
     layers: Vec<Layer>,
     context: String,
+    /// Where relative paths start: all that is compared is made absolute by it. `None`: letters are compared as they are.
+    base: Option<Base>,
     /// Whether output has been audited: granted, denied.
     stdout_seen: [bool; 2],
 }
@@ -56,7 +58,8 @@ const AMBIENT: [Capability; 3] = [Capability::Stdout, Capability::Time, Capabili
 
 impl Gate {
     /// A gate under a ceiling; grants that the host tries by itself are filtered by it.
-    pub fn new(ceiling: Option<Ceiling>, context: &str, host: &mut dyn Host) -> Self {
+    pub fn new(ceiling: Option<Ceiling>, base: Option<Base>, context: &str, host: &mut dyn Host) -> Self {
+        let ceiling = ceiling.map(|ceiling| rooted(base.as_ref(), ceiling));
         let bound = ceiling.clone().unwrap_or_else(Ceiling::everything);
         let mut gate = Self {
             ceiling,
@@ -66,6 +69,7 @@ impl Gate {
             ambient: Grants::none(),
             layers: Vec::new(),
             context: context.to_owned(),
+            base,
             stdout_seen: [false; 2],
         };
         for capability in AMBIENT {
@@ -89,13 +93,14 @@ impl Gate {
             ambient: Grants::none(),
             layers: Vec::new(),
             context: "sandbox:".to_owned(),
+            base: None,
             stdout_seen: [false; 2],
         }
     }
 
     /// A fresh gate for an agent under the same ceiling.
     pub(crate) fn agent(&self, host: &mut dyn Host) -> Self {
-        Self::new(self.ceiling.clone(), "agent", host)
+        Self::new(self.ceiling.clone(), self.base.clone(), "agent", host)
     }
 
     /// Executes a `require`.
@@ -131,13 +136,19 @@ impl Gate {
             }
         }
         for grant in grants {
-            if self.held.take(grant.clone(), &self.bound) == Taken::AboveCeiling {
+            let rooted = rooted(self.base.as_ref(), Ceiling::of([grant.clone()]));
+            let taken = rooted.grants().map(|part| self.held.take(part.clone(), &self.bound));
+            if taken.fold(Taken::InForce, |all, one| if one == Taken::InForce { all } else { one })
+                == Taken::AboveCeiling
+            {
                 let verdict = Verdict { granted: false, source: "ceiling", reason: ABOVE_CEILING };
                 let target = grant.scope_text().unwrap_or_default();
                 self.audit(host, grant.check(), &target, &verdict, Origin::Program, Some(site));
             }
-            if !self.declared.contains(&grant) {
-                self.declared.push(grant);
+            for part in rooted.grants() {
+                if !self.declared.contains(part) {
+                    self.declared.push(part.clone());
+                }
             }
         }
         Ok(())
@@ -194,7 +205,7 @@ impl Gate {
     }
 
     fn decide(&self, capability: Capability, target: Option<&str>) -> Result<&'static str, Denial> {
-        let parsed = Parsed::new(capability, target);
+        let parsed = Parsed::new(capability, target, self.base.as_ref());
         let covers =
             |grants: &dyn Fn(Target<'_>) -> bool| parsed.as_ref().is_some_and(|p| grants(p.target()));
         let ambient = covers(&|t| self.ambient.covers(capability, t));
@@ -298,7 +309,7 @@ impl Gate {
     pub(crate) fn enter_under(&mut self, allowed: Ceiling) {
         self.layers.push(Layer {
             context: "sandbox:under".to_owned(),
-            allowed: Some(allowed),
+            allowed: Some(rooted(self.base.as_ref(), allowed)),
             kind: Kind::Under,
         });
     }
@@ -316,13 +327,23 @@ impl Gate {
         }
         self.layers.push(Layer {
             context: format!("tool:{name}"),
-            allowed: Some(Ceiling::of(grants)),
+            allowed: Some(rooted(self.base.as_ref(), Ceiling::of(grants))),
             kind: Kind::Tool,
         });
     }
 
     pub(crate) fn leave(&mut self) {
         self.layers.pop();
+    }
+
+    /// A child's ceiling with its relative paths as this program means them.
+    pub(crate) fn rooted(&self, ceiling: Ceiling) -> Ceiling {
+        rooted(self.base.as_ref(), ceiling)
+    }
+
+    /// Where relative paths start.
+    pub(crate) fn base(&self) -> Option<&Base> {
+        self.base.as_ref()
     }
 
     /// What could be lent to a child from here: grants in force, inside every open layer.
@@ -398,6 +419,18 @@ impl Gate {
     }
 }
 
+/// With absolute paths. What has no absolute form (`~` without a home) stays as it is, and covers nothing absolute.
+fn rooted(base: Option<&Base>, ceiling: Ceiling) -> Ceiling {
+    let Some(base) = base else { return ceiling };
+    match ceiling.absolute(base) {
+        Ok(absolute) => absolute,
+        Err(_) => Ceiling::of(ceiling.grants().flat_map(|grant| {
+            let one = Ceiling::of([grant.clone()]);
+            one.absolute(base).unwrap_or(one).grants().cloned().collect::<Vec<_>>()
+        })),
+    }
+}
+
 const ABOVE_CEILING: &str = "above host ceiling (--sandbox/--cap-set)";
 
 struct Verdict<'a> {
@@ -425,15 +458,24 @@ enum Parsed {
 
 impl Parsed {
     /// `None` if it is malformed: then nothing covers it.
-    fn new(capability: Capability, target: Option<&str>) -> Option<Self> {
+    fn new(capability: Capability, target: Option<&str>, base: Option<&Base>) -> Option<Self> {
+        let absolute = |path: NormalPath| match base {
+            Some(base) => path.absolute(base).unwrap_or(path),
+            None => path,
+        };
         let Some(text) = target else { return Some(Self::Whole) };
         match capability.scope_kind() {
             ScopeKind::None => Some(Self::Whole),
-            ScopeKind::Path => NormalPath::parse(text).ok().map(Self::Path),
+            ScopeKind::Path => NormalPath::parse(text).ok().map(|path| Self::Path(absolute(path))),
             ScopeKind::Host => host_target(text).map(Self::Host),
             ScopeKind::Command => Some(Self::Command(text.to_owned())),
             ScopeKind::Name => Some(Self::Name(text.to_owned())),
-            ScopeKind::Database => Database::parse(text).ok().map(Self::Database),
+            ScopeKind::Database => Database::parse(text).ok().map(|database| {
+                Self::Database(match database {
+                    Database::File(path) => Database::File(absolute(path)),
+                    Database::Memory | Database::Url(_) => database,
+                })
+            }),
             ScopeKind::Port => text.parse().ok().map(Self::Port),
         }
     }

@@ -12,6 +12,7 @@ use gate::{Gate, Site};
 use heap::Meter;
 use host::Host;
 use policies::ceiling::Ceiling;
+use policies::scope::Base;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -29,6 +30,8 @@ pub enum Profile {
 pub struct Settings {
     /// `None`: no ceiling.
     pub ceiling: Option<Ceiling>,
+    /// Where relative paths start; `None`: nobody knows.
+    pub base: Option<Base>,
     /// Which builtins exist.
     pub profile: Profile,
     /// Fuel for the whole run; `None`: unbounded.
@@ -52,7 +55,14 @@ impl Settings {
     /// No ceiling and no limits: for code that the host trusts.
     #[must_use]
     pub fn trusted() -> Self {
-        Self { ceiling: None, profile: Profile::Native, fuel: None, heap: None, logs: Logs::Stderr }
+        Self {
+            ceiling: None,
+            base: None,
+            profile: Profile::Native,
+            fuel: None,
+            heap: None,
+            logs: Logs::Stderr,
+        }
     }
 }
 
@@ -104,7 +114,7 @@ pub(crate) enum ModuleState {
 
 impl Core {
     pub(crate) fn new(program: Rc<Program>, settings: Settings, mut host: Box<dyn Host>) -> Self {
-        let gate = Gate::new(settings.ceiling.clone(), "program", host.as_mut());
+        let gate = Gate::new(settings.ceiling.clone(), settings.base.clone(), "program", host.as_mut());
         let budget =
             settings.fuel.map_or(UNBOUNDED, |f| i64::try_from(f).unwrap_or(UNBOUNDED).min(UNBOUNDED));
         let modules = program.modules.iter().map(|_| ModuleState::Waiting).collect();

@@ -1,0 +1,366 @@
+//! A program's own children: each in a jail of its own, under a supervisor of its own.
+//!
+//! The supervisor forks (it has one thread); the fork closes what it must not hold, becomes small, and then does what a
+//! launcher does. Its result waits in a memory file until its end is seen.
+//!
+//! Invariant: a child's ceiling is clipped here to what this jail was planned with, its profile to this jail's, whatever
+//! the caller said; each item that was cut off is one entry of this jail's audit.
+//! Invariant: a child's limits come out of what is left of this jail's, less what this jail needs to tell of it.
+//! Invariant: when this supervisor ends, however it ends, the child's jail does: by the death signal of its supervisor,
+//! whose end closes the lifeline of its init.
+
+use super::files::No;
+use crate::sys::{
+    clone::{self, Side},
+    fd, memory_file,
+    process::exit_now,
+    socket,
+};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        prctl::set_pdeathsig,
+        signal::{SigSet, Signal},
+        socket::{AddressFamily, SockFlag, SockType, socketpair},
+        wait::{Id, WaitPidFlag, waitid},
+    },
+    unistd::{Pid, getppid, setsid, write},
+};
+use policies::{
+    broker::{Child, MOST_SOURCE, Profile, Ran, is_variable, steers},
+    ceiling::{Ceiling, Grant, clip},
+    limits::{LimitSettings, Setting},
+    plan::Limits,
+    scope::{Base, NormalPath},
+    units::{Bytes, Millis},
+};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{Read, Seek, Write},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+/// Kept back of each limit for this jail to tell what became of its child.
+const MEMORY_KEPT: u64 = 24 << 20;
+/// Init, the payload and the supervisor of the child, which count here as well.
+const PROCESSES_KEPT: u64 = 3;
+/// Output of a child, all streams together.
+pub const MOST_OUTPUT: Bytes = Bytes::mib(10);
+/// Longest time of a child, where the caller asks for more: no number overflows, and nobody waits for it.
+const LONGEST: u64 = 365 * 24 * 3600 * 1000;
+
+/// How deep jails are nested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nesting {
+    /// 0 for a program that a person started.
+    pub depth: u32,
+    /// A call at this depth is refused.
+    pub most: u32,
+}
+
+/// How children are started, and how deep they may nest.
+#[derive(Debug)]
+pub struct Children {
+    /// Does what a launcher does, in the fork.
+    pub start: fn(Order) -> Result<Ran, String>,
+    /// The profile of this jail.
+    pub profile: Profile,
+    /// How deep this jail is.
+    pub nesting: Nesting,
+    /// The limits that this jail was planned with.
+    pub limits: Limits,
+    /// Files of this jail's control groups through which a child's supervisor enters them: what the child uses then counts
+    /// here too. Empty where groups can't nest.
+    pub groups: Vec<OwnedFd>,
+}
+
+/// What this jail uses of its limits.
+#[derive(Debug, Clone, Copy)]
+pub struct Used {
+    /// Bytes in use now.
+    pub memory: u64,
+    /// Processes and threads now.
+    pub processes: u64,
+    /// Processor time until now.
+    pub cpu: Millis,
+}
+
+/// A child that was decided on.
+#[derive(Debug)]
+pub struct Order {
+    /// The program.
+    pub source: Vec<u8>,
+    /// Its name in messages.
+    pub filename: String,
+    /// Paths from the root.
+    pub ceiling: Ceiling,
+    /// Which builtins it has.
+    pub profile: Profile,
+    /// Its environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it starts.
+    pub base: Base,
+    /// Its limits.
+    pub limits: LimitSettings,
+    /// How deep it is.
+    pub nesting: Nesting,
+    /// Whom to send the pidfd of its jail's init.
+    pub started: OwnedFd,
+}
+
+impl Order {
+    /// Tells the caller's supervisor which process to kill.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2).
+    pub(crate) fn tell_started(started: BorrowedFd<'_>, init: BorrowedFd<'_>) -> Result<(), Errno> {
+        socket::send(started, b"i", &[init])
+    }
+}
+
+/// A child that runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// Number of the request that waits.
+    pub(super) id: u32,
+    supervisor: OwnedFd,
+    started: OwnedFd,
+    result: OwnedFd,
+    reaped: bool,
+}
+
+/// What became of a request for a child.
+pub(super) struct Begun {
+    pub(super) running: Running,
+    /// Items of its ceiling that this jail doesn't have.
+    pub(super) dropped: Vec<Grant>,
+    /// Whether it asked for more builtins than this jail has.
+    pub(super) profile_dropped: bool,
+}
+
+impl Children {
+    /// Checks, clips, and forks.
+    pub(super) fn begin(
+        &self,
+        id: u32,
+        child: Child,
+        source: Vec<u8>,
+        ceiling: &Ceiling,
+        base: &Base,
+        used: Used,
+    ) -> Result<Begun, No> {
+        if self.nesting.depth >= self.nesting.most {
+            return Err(No::limit(format!("max depth {} exceeded", self.nesting.most)));
+        }
+        let cwd = folder(child.cwd.as_deref(), base)?;
+        for (name, value) in &child.env {
+            if !is_variable(name) || value.contains('\0') {
+                return Err(No::misuse(format!("env: '{name}' is no variable")));
+            }
+            if steers(name) {
+                return Err(No::misuse(format!("env: '{name}' would steer the engine")));
+            }
+        }
+        // Relative scopes are the caller's, so `cwd` can't move them.
+        let requested = child
+            .ceiling
+            .absolute(base)
+            .map_err(|(grant, fault)| No::misuse(format!("ceiling: {grant}: {fault}")))?;
+        let clipped = clip(&requested, ceiling);
+        let (profile, profile_dropped) = match (self.profile, child.profile) {
+            (Profile::Pure, Profile::Native) => (Profile::Pure, true),
+            (_, profile) => (profile, false),
+        };
+        let limits = self.limits(child.timeout_ms, used)?;
+        let kernel = No::kernel;
+        let (started, told) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+                .map_err(kernel)?;
+        let result = memory_file::empty().map_err(kernel)?;
+        let order = Order {
+            source,
+            filename: child.filename,
+            ceiling: clipped.kept,
+            profile,
+            env: child.env,
+            base: Base { workdir: cwd, home: base.home.clone() },
+            limits,
+            nesting: Nesting { depth: self.nesting.depth + 1, ..self.nesting },
+            started: told,
+        };
+        let us = nix::unistd::getpid();
+        match clone::fork_into(0, None).map_err(kernel)? {
+            Side::Child => self.become_supervisor(us, order, result),
+            Side::Parent { pid: _, pidfd } => {
+                drop(order);
+                let running = Running { id, supervisor: pidfd, started, result, reaped: false };
+                Ok(Begun { running, dropped: clipped.dropped, profile_dropped })
+            }
+        }
+    }
+
+    /// What a child may use at most.
+    fn limits(&self, timeout_ms: u64, used: Used) -> Result<LimitSettings, No> {
+        let too_little =
+            |what: &str| No::limit(format!("this program has too little {what} left to start another"));
+        let timeout = Millis(timeout_ms.clamp(1, LONGEST));
+        let memory = match self.limits.memory.value {
+            Some(limit) => {
+                let left = limit.0.saturating_sub(used.memory).saturating_sub(MEMORY_KEPT);
+                if left < MEMORY_KEPT {
+                    return Err(too_little("memory"));
+                }
+                Setting::At(Bytes(left))
+            }
+            None => Setting::At(Bytes::mib(512)),
+        };
+        let pids = match self.limits.pids.value {
+            Some(limit) => {
+                let left = limit.saturating_sub(used.processes).saturating_sub(PROCESSES_KEPT);
+                if left == 0 {
+                    return Err(too_little("room for processes"));
+                }
+                Setting::At(left)
+            }
+            None => Setting::At(64),
+        };
+        // An eighth stays for telling of it.
+        let cpu = match self.limits.cpu.value {
+            Some(limit) => Millis((limit.0.saturating_sub(used.cpu.0) / 8 * 7).max(1)).min(timeout),
+            None => timeout,
+        };
+        Ok(LimitSettings {
+            wall: Some(Setting::At(timeout)),
+            cpu: Some(Setting::At(cpu)),
+            memory: Some(memory),
+            pids: Some(pids),
+            output: Some(Setting::At(MOST_OUTPUT)),
+            ..LimitSettings::NONE
+        })
+    }
+
+    /// The fork's side. Never returns.
+    fn become_supervisor(&self, parent: Pid, order: Order, result: OwnedFd) -> ! {
+        // No destructor of the caller's runs here: what it holds is closed by number, and its values are left alone.
+        let ready = || -> Result<(), Errno> {
+            set_pdeathsig(Signal::SIGKILL)?;
+            if getppid() != parent {
+                return Err(Errno::ESRCH);
+            }
+            // Out of the terminal's group: its signals are for the caller's supervisor, which then ends this one.
+            setsid()?;
+            SigSet::empty().thread_set_mask()?;
+            for group in &self.groups {
+                write(group, b"0")?;
+            }
+            close_all_but(&[order.started.as_raw_fd(), result.as_raw_fd()])
+        };
+        let told = match ready() {
+            Ok(()) => (self.start)(order),
+            Err(errno) => Err(format!("cannot start a supervisor: {}", errno.desc())),
+        };
+        let mut file = File::from(result);
+        let written = serde_json::to_vec(&told).map(|bytes| file.write_all(&bytes));
+        exit_now(i32::from(!matches!(written, Ok(Ok(())))))
+    }
+}
+
+/// The folder in which a child starts: any that is there. It gives no right to anything in it.
+fn folder(cwd: Option<&str>, base: &Base) -> Result<String, No> {
+    let Some(cwd) = cwd else { return Ok(base.workdir.clone()) };
+    let no = |why: String| No::misuse(format!("cwd: {why}"));
+    let path =
+        NormalPath::parse(cwd).and_then(|path| path.absolute(base)).map_err(|fault| no(fault.to_string()))?;
+    let path = path.to_string();
+    if !Path::new(&path).is_dir() {
+        return Err(no(format!("there is no folder '{cwd}'")));
+    }
+    Ok(path)
+}
+
+/// Closes everything from 3 on but these.
+fn close_all_but(kept: &[i32]) -> Result<(), Errno> {
+    let mut kept = kept.to_vec();
+    kept.sort_unstable();
+    let mut from = 3;
+    for number in kept {
+        fd::close_between(from, number - 1)?;
+        from = number + 1;
+    }
+    fd::close_from(from)
+}
+
+/// Adds a piece to a source.
+pub(super) fn collect(source: &mut Vec<u8>, piece: &[u8]) -> Result<(), No> {
+    if source.len().saturating_add(piece.len()) > MOST_SOURCE {
+        source.clear();
+        return Err(No::limit(format!("source: more than {MOST_SOURCE} bytes")));
+    }
+    source.extend_from_slice(piece);
+    Ok(())
+}
+
+impl Running {
+    /// Readable when the child's supervisor has ended.
+    pub(super) fn ended(&self) -> BorrowedFd<'_> {
+        self.supervisor.as_fd()
+    }
+
+    /// What it left behind, as the JSON of a [`Ran`].
+    pub(super) fn result(mut self) -> Result<Vec<u8>, No> {
+        self.collect();
+        let mut file = File::from(self.result.try_clone().map_err(|_| No::kernel(Errno::EMFILE))?);
+        let mut bytes = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|_| No::kernel(Errno::EIO))?;
+        match serde_json::from_slice::<Result<Ran, String>>(&bytes) {
+            Ok(Ok(ran)) => serde_json::to_vec(&ran).map_err(|_| No::kernel(Errno::EINVAL)),
+            Ok(Err(why)) => Err(No::misuse(why)),
+            // It was killed: by the kernel, for memory that this jail's group counts too.
+            Err(_) => {
+                let ran = Ran {
+                    ok: false,
+                    output: Vec::new(),
+                    errors: vec!["run_program: the child's supervisor was killed".to_owned()],
+                    audit: Vec::new(),
+                    exit: None,
+                    timed_out: false,
+                    llm_tokens: 0,
+                };
+                serde_json::to_vec(&ran).map_err(|_| No::kernel(Errno::EINVAL))
+            }
+        }
+    }
+
+    /// Waits for the child's supervisor, which has ended or was killed.
+    fn collect(&mut self) {
+        if !self.reaped {
+            self.reaped = true;
+            while waitid(Id::PIDFd(self.supervisor.as_fd()), WaitPidFlag::WEXITED) == Err(Errno::EINTR) {}
+        }
+    }
+}
+
+impl Drop for Running {
+    /// Ends the child's jail, and waits until it is gone.
+    fn drop(&mut self) {
+        if self.reaped {
+            return;
+        }
+        let kill = |process: BorrowedFd<'_>| {
+            // ESRCH: it has ended.
+            let _gone = crate::sys::pidfd::send_signal(process, Signal::SIGKILL);
+        };
+        kill(self.supervisor.as_fd());
+        self.collect();
+        let mut message = [0; 1];
+        // Its supervisor is dead, so what it had to tell is there; the end of the channel comes after it.
+        if let Ok((1, [Some(init), None])) = socket::receive(self.started.as_fd(), &mut message) {
+            kill(init.as_fd());
+            let mut gone = [PollFd::new(init.as_fd(), PollFlags::POLLIN)];
+            let _waited = poll(&mut gone, PollTimeout::from(2000_u16));
+        }
+    }
+}
