@@ -11,7 +11,6 @@ use policies::{
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::Path,
 };
 
 /// How init comes into its group.
@@ -94,10 +93,10 @@ impl Cgroup {
     /// # Errors
     /// Those of the file system, with the path; `Unsupported` if the host lends no place.
     pub fn create(limits: &Limits, facts: &HostFacts) -> io::Result<Self> {
-        let own = super::folder::read_small(Path::new("/proc/self/cgroup"))?;
+        let own = super::place::own();
         let kind = match facts.cgroup {
-            CgroupFacts::V1 { .. } => Kind::V1(v1::Group::create(limits, &own)?),
-            CgroupFacts::V2 { .. } => Kind::V2(v2::Group::create(limits, &own)?),
+            CgroupFacts::V1 { .. } => Kind::V1(v1::Group::create(limits, own)?),
+            CgroupFacts::V2 { .. } => Kind::V2(v2::Group::create(limits, own)?),
             CgroupFacts::None => return Err(io::ErrorKind::Unsupported.into()),
         };
         Ok(Self { kind })

@@ -14,17 +14,24 @@ use policies::facts::CgroupFacts;
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 /// Where hierarchies are mounted. Hosts that mount them elsewhere are treated as having none.
 const MOUNTED: &str = "/sys/fs/cgroup";
 
+/// The caller's own groups, read once: a launcher starts one jail, and is not moved meanwhile.
+pub(super) fn own() -> &'static str {
+    static OWN: OnceLock<String> = OnceLock::new();
+    OWN.get_or_init(|| read_small(Path::new("/proc/self/cgroup")).unwrap_or_default())
+}
+
 /// What this caller may use.
 #[must_use]
 pub fn look() -> CgroupFacts {
-    let own = read_small(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let own = own();
     if is_unified() {
-        return match unified(&own) {
+        return match unified(own) {
             Some(place) => {
                 let has = |controller: &str| place.controllers.iter().any(|one| one == controller);
                 CgroupFacts::V2 { memory: has("memory"), pids: has("pids"), cpu: true }
@@ -32,7 +39,7 @@ pub fn look() -> CgroupFacts {
             None => CgroupFacts::None,
         };
     }
-    let has = |controller: &str| controller_place(&own, controller).is_some();
+    let has = |controller: &str| controller_place(own, controller).is_some();
     let (memory, pids, cpu) = (has("memory"), has("pids"), has("cpuacct"));
     if memory || pids || cpu { CgroupFacts::V1 { memory, pids, cpu } } else { CgroupFacts::None }
 }

@@ -3,7 +3,10 @@ use policies::{
     facts::Caller,
     plan::{Limit, Means},
 };
-use std::process::{Command, Stdio};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 fn limits(memory: Option<u64>, pids: Option<u64>, cpu: Option<u64>, means: Means) -> Limits {
     Limits {

@@ -62,7 +62,11 @@ fn program(command: elf::Command, rest: &[String]) -> Result<ProgramFacts, Error
         let path = path.display().to_string();
         move |source| Error::File { act: "read the headers of", path, source }
     };
-    let libraries = elf::libraries(&command.program.real).map_err(unreadable(&command.program.asked))?;
+    let libraries = if command.dynamic {
+        elf::libraries(&command.program.real).map_err(unreadable(&command.program.asked))?
+    } else {
+        elf::Libraries::default()
+    };
     let mut files = Vec::with_capacity(libraries.files.len() + command.scripts.len());
     for file in libraries.files.into_iter().chain(command.scripts) {
         files.push(as_found(file)?);

@@ -22,6 +22,8 @@ const FIRST_LINE: usize = 256;
 pub struct Command {
     /// The ELF file that is executed.
     pub program: HostFile,
+    /// Whether that file names a loader; without one it needs no other file.
+    pub dynamic: bool,
     /// What comes before the command's own arguments in argv: its name, or the interpreter's with its argument and the
     /// script's path.
     pub argv: Vec<String>,
@@ -96,7 +98,10 @@ pub fn locate(name: &str, path: Option<&OsStr>) -> Result<Command, CommandError>
         let opened = open(&file.real).map_err(|source| unreadable(&file.asked, source))?;
         let refuse = |why, help| Err(not_executable(&file.asked, why, help));
         match header::read(&opened) {
-            Ok(_headers) => return Ok(Command { program: file, argv, scripts }),
+            Ok(headers) => {
+                let dynamic = headers.interpreter.is_some();
+                return Ok(Command { program: file, dynamic, argv, scripts });
+            }
             Err(Unfit::Foreign) => {
                 return refuse("it is for another architecture", "build it for this host, 64 bits");
             }

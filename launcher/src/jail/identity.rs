@@ -52,9 +52,14 @@ impl HostIds {
     }
 }
 
-/// Writes the maps of `pid`'s new user namespace: one id inside, one outside.
-pub(crate) fn write_maps(pid: Pid, inside: (u32, u32), outside: HostIds) -> Result<(), Errno> {
-    if !may_drop_groups() {
+/// Writes the maps of `pid`'s new user namespace: one id inside, one outside. `drops_groups` as [`may_drop_groups`] said.
+pub(crate) fn write_maps(
+    pid: Pid,
+    inside: (u32, u32),
+    outside: HostIds,
+    drops_groups: bool,
+) -> Result<(), Errno> {
+    if !drops_groups {
         // Without it an unprivileged caller may not write a group map (user_namespaces(7)).
         write_proc(pid, "setgroups", "deny")?;
     }
@@ -128,7 +133,7 @@ const fn is_for_everybody(mode: libc::mode_t) -> bool {
 /// A user namespace that exists only for its maps: a child makes it, and its descriptor keeps it.
 fn user_namespace(inside: (u32, u32), outside: HostIds) -> Result<OwnedFd, Errno> {
     let holder = Holder::of(libc::CLONE_NEWUSER)?;
-    write_maps(holder.pid(), inside, outside)?;
+    write_maps(holder.pid(), inside, outside, may_drop_groups())?;
     let path = CString::new(format!("/proc/{}/ns/user", holder.pid())).map_err(|_| Errno::EINVAL)?;
     open(path.as_c_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
 }

@@ -116,6 +116,7 @@ impl Jail<Ready> {
             Network::OwnEmpty => namespaces |= libc::CLONE_NEWNET,
         }
         staged.reached(Step::Clone)?;
+        let drops_groups = staged.drop_groups;
         let (inside, host, filtered) = (staged.inside, staged.host, staged.filter.is_some());
         let group = match &staged.cgroup {
             Entry::Born(folder) => Some(folder.as_fd()),
@@ -129,7 +130,7 @@ impl Jail<Ready> {
             }
             Side::Parent { pid, pidfd } => {
                 // First what the child waits for.
-                let released = identity::write_maps(pid, inside, host)
+                let released = identity::write_maps(pid, inside, host, drops_groups)
                     .and_then(|()| socket::send(control.as_fd(), b"g", &[]))
                     .at(Step::IdMaps);
                 drop((control_child, exit, lifeline_child, staged));
