@@ -152,6 +152,7 @@ impl Writer<'_, '_> {
                 "task" => "a task",
                 "enum" => "an enum",
                 "module" => "a module",
+                "complex" => "a complex number",
                 _ => "a generator",
             },
         };

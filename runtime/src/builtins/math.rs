@@ -17,6 +17,9 @@ macro_rules! float {
     ($name:literal, $f:expr) => {
         Builtin::new($name, &["x"], 1, |_, a| {
             let f: fn(f64) -> f64 = $f;
+            if let Some(array) = super::arrays::mapped(a, f) {
+                return Ok(array);
+            }
             Ok(Value::Float(f(a.float(0)?)))
         })
         .cost(Cost::Flat)
@@ -159,7 +162,10 @@ fn round_to(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     Ok(Value::Float(rounded))
 }
 
-fn abs(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+pub(super) fn abs(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+    if let Some(array) = super::arrays::mapped(args, f64::abs) {
+        return Ok(array);
+    }
     let v = args.take(0);
     match &v {
         Value::Float(f) => Ok(Value::Float(f.abs())),

@@ -5,9 +5,11 @@
 
 pub mod context;
 
+mod arrays;
 mod assertions;
 mod bytes;
 mod cipher;
+mod complex;
 mod config;
 mod control;
 mod convert;
@@ -203,6 +205,9 @@ impl Builtin {
 /// All families. The order is no part of any contract.
 static FAMILIES: &[&[Builtin]] = &[
     control::TABLE,
+    // Before the plain functions of the same names, which they call.
+    arrays::REDUCTIONS,
+    complex::TABLE,
     convert::TABLE,
     text::TABLE,
     list::TABLE,
@@ -220,6 +225,8 @@ static FAMILIES: &[&[Builtin]] = &[
     hash::TABLE,
     cipher::TABLE,
     config::TABLE,
+    arrays::TABLE,
+    arrays::LINEAR,
     assertions::TABLE,
     process::TABLE,
     files::TABLE,
@@ -280,7 +287,7 @@ pub fn constant(name: &str) -> Option<Value> {
 #[must_use]
 pub(crate) fn hint(name: &str) -> Option<String> {
     let known = match name {
-        "len" | "size" | "count_of" => "length(x)",
+        "len" | "count_of" => "length(x)",
         "str" | "toString" | "to_string" | "string" | "String" => "text(x)",
         "push" | "add" => "append(list, item)",
         "map" => "apply(fn, list)",

@@ -48,10 +48,10 @@ table! {
     ]),
     (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);
     plain [
-        "complex", "real", "imag", "conj", "arg",
-        "array", "zeros", "ones", "full", "arange", "linspace", "identity", "eye", "shape", "ndim", "size",
-        "reshape", "transpose", "at", "to_list", "concat", "stack", "argmin", "argmax", "cumsum", "diff", "matmul",
-        "dot", "solve", "det", "inv", "norm", "trace", "eig", "svd", "corr", "cov", "lstsq", "polyfit", "polyval",
+
+
+
+
 
 
 

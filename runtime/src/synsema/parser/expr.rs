@@ -295,6 +295,8 @@ impl Parser<'_> {
             "reason" | "decide" | "analyze" | "generate" | "approve" | "confirm" | "ask" => {
                 self.operation(word)?
             }
+            // A keyword only at a statement's start before a text; anywhere else the builtin for arrays.
+            "trace" => self.took(ExprKind::Name(Name::new(word.clone(), at))),
             _ if is_keyword(word) => {
                 let hint = if CLAUSES.contains(&&**word) && &**word == "of" {
                     " — `of` needs a plain name on its left"
