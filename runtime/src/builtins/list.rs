@@ -202,7 +202,7 @@ pub(super) fn sort_values<T>(
             _ => 0,
         };
         if descending {
-            items.sort_by(|a, b| int(b).cmp(&int(a)));
+            items.sort_by_key(|i| std::cmp::Reverse(int(i)));
         } else {
             items.sort_by_key(int);
         }

@@ -87,12 +87,15 @@ pub enum Cost {
     Own,
 }
 
+/// Starts a builtin that calls back.
+pub type Calls = fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>;
+
 /// How a builtin is run.
 pub enum Run {
     /// At once.
     Plain(fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Value, Fault>),
     /// With calls back into the program: gives the state that the machine drives.
-    Calls(fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>),
+    Calls(Calls),
     /// Not built: the message that it raises after its name.
     Missing(&'static str),
 }
@@ -127,7 +130,7 @@ impl Builtin {
         name: &'static str,
         params: &'static [&'static str],
         required: u8,
-        run: fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>,
+        run: Calls,
     ) -> Self {
         let mut b = Self::new(name, params, required, |_, _| Ok(Value::Nothing));
         b.run = Run::Calls(run);

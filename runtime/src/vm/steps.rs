@@ -174,8 +174,8 @@ pub(super) fn sum_into(regs: &mut Regs, ins: Ins, core: &mut Core) -> Result<(),
     let all = regs[first..first + count].iter().all(|b| sums(&regs[a], b));
     if all {
         let mut sum = std::mem::take(&mut regs[a]);
-        for r in first..first + count {
-            let term = std::mem::take(&mut regs[r]);
+        for term in &mut regs[first..first + count] {
+            let term = std::mem::take(term);
             core.fuel_used(size(&term));
             sum = arith(Arith::Add, sum, term)?;
         }
@@ -183,8 +183,8 @@ pub(super) fn sum_into(regs: &mut Regs, ins: Ins, core: &mut Core) -> Result<(),
         return Ok(());
     }
     let mut sum = regs[a].clone();
-    for r in first..first + count {
-        let term = std::mem::take(&mut regs[r]);
+    for term in &mut regs[first..first + count] {
+        let term = std::mem::take(term);
         sum = arith(Arith::Add, sum, term)?;
     }
     regs[a] = sum;
@@ -437,8 +437,8 @@ pub(super) fn concat(regs: &mut Regs, first: usize, count: usize, core: &mut Cor
     let sealed = regs[first..first + count].iter().any(|v| matches!(v.as_other(), Some(Other::Secret(_))));
     if sealed {
         let mut all = Value::text("");
-        for r in first..first + count {
-            let term = std::mem::take(&mut regs[r]);
+        for term in &mut regs[first..first + count] {
+            let term = std::mem::take(term);
             let term = match term.as_other() {
                 Some(Other::Secret(_)) => term,
                 _ => Value::string(super::render::display(&term)),

@@ -112,7 +112,7 @@ impl Compiler<'_> {
                 let Some(id) = self.builtin(callee) else { return false };
                 let well =
                     args.first().is_some_and(|a| same(&a.value)) && args.iter().all(|a| a.name.is_none());
-                let alone = args[1..].iter().all(|a| self.alone(&a.value, name, place));
+                let alone = args[1..].iter().all(|a| self.alone(&a.value, place));
                 if !well || !alone || !crate::builtins::get(id).reuses_first {
                     return false;
                 }
@@ -122,7 +122,7 @@ impl Compiler<'_> {
             ExprKind::Arith(first, rest) => {
                 let well = same(first)
                     && rest.len() < 100
-                    && rest.iter().all(|(op, _, e)| *op == BinOp::Add && self.alone(e, name, place));
+                    && rest.iter().all(|(op, _, e)| *op == BinOp::Add && self.alone(e, place));
                 if !well {
                     return false;
                 }
@@ -145,7 +145,7 @@ impl Compiler<'_> {
     }
 
     /// Whether evaluating the expression can't see or change the variable that is held elsewhere meanwhile.
-    fn alone(&self, e: &Expr, name: &Name, place: Place) -> bool {
+    fn alone(&self, e: &Expr, place: Place) -> bool {
         match &e.kind {
             ExprKind::Nothing
             | ExprKind::Bool(_)
@@ -157,26 +157,26 @@ impl Compiler<'_> {
             | ExprKind::Name(_) => true,
             _ if matches!(place, Place::Reg(_)) => true,
             ExprKind::Template(pieces) => pieces.iter().all(|p| match p {
-                crate::synsema::ast::TemplatePiece::Hole(e) => self.alone(e, name, place),
+                crate::synsema::ast::TemplatePiece::Hole(e) => self.alone(e, place),
                 crate::synsema::ast::TemplatePiece::Text(_) => true,
             }),
-            ExprKind::List(items) => items.iter().all(|e| self.alone(e, name, place)),
+            ExprKind::List(items) => items.iter().all(|e| self.alone(e, place)),
             ExprKind::Map(entries) => {
-                entries.iter().all(|(k, v)| self.alone(k, name, place) && self.alone(v, name, place))
+                entries.iter().all(|(k, v)| self.alone(k, place) && self.alone(v, place))
             }
-            ExprKind::Negate(e) => self.alone(e, name, place),
+            ExprKind::Negate(e) => self.alone(e, place),
             ExprKind::Arith(first, rest) => {
-                self.alone(first, name, place) && rest.iter().all(|(_, _, e)| self.alone(e, name, place))
+                self.alone(first, place) && rest.iter().all(|(_, _, e)| self.alone(e, place))
             }
             ExprKind::Postfix(base, steps) => {
                 steps.iter().enumerate().all(|(i, s)| match &s.kind {
-                    StepKind::Index(e) => self.alone(e, name, place),
+                    StepKind::Index(e) => self.alone(e, place),
                     StepKind::Field(_) | StepKind::Of(_) => true,
                     StepKind::Call(args) => {
                         i == 0
                             && matches!(&base.kind, ExprKind::Name(n)
                                 if self.builtin(n).is_some_and(|id| crate::builtins::get(id).is_plain()))
-                            && args.iter().all(|a| self.alone(&a.value, name, place))
+                            && args.iter().all(|a| self.alone(&a.value, place))
                     }
                 }) && matches!(base.kind, ExprKind::Name(_))
             }
