@@ -353,10 +353,14 @@ impl Host for Outside {
 
     fn sleep(&mut self, seconds: f64) {
         self.out.borrow_mut().flush();
-        if let Ok(span) = Duration::try_from_secs_f64(seconds)
-            && !matches!(self.clock, Clock::Fixed(_))
-        {
-            std::thread::sleep(span);
+        match &mut self.clock {
+            // A fixed clock moves by what is waited for, and by nothing else.
+            Clock::Fixed(now) => *now += seconds,
+            Clock::System => {
+                if let Ok(span) = Duration::try_from_secs_f64(seconds) {
+                    std::thread::sleep(span);
+                }
+            }
         }
     }
 

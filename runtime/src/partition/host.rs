@@ -79,6 +79,8 @@ pub struct Memory {
     pub env: std::collections::BTreeMap<String, String>,
     /// Lines of standard input, last first.
     pub input: Vec<String>,
+    /// Its clock, in seconds: only waiting moves it.
+    pub clock: f64,
 }
 
 impl Host for Memory {
@@ -96,6 +98,14 @@ impl Host for Memory {
 
     fn read_line(&mut self) -> Option<String> {
         self.input.pop()
+    }
+
+    fn now(&mut self) -> f64 {
+        self.clock
+    }
+
+    fn sleep(&mut self, seconds: f64) {
+        self.clock += seconds;
     }
 
     fn args(&self) -> Vec<String> {

@@ -102,31 +102,18 @@ impl Machine {
                     fuel = self.core.fuel;
                 }};
             }
+            // Chains of `if let`, not `match`: two predictable compares beat a jump through a table.
             macro_rules! arith {
                 ($ins:expr, $int:ident, $float:tt) => {{
-                    match (&r!($ins.b), &r!($ins.c())) {
-                        (Value::Int(x), Value::Int(y)) => {
-                            if let Some(n) = x.$int(*y) {
-                                set!($ins.a, Value::Int(n));
-                                continue;
-                            }
-                        }
-                        (Value::Float(x), Value::Float(y)) => {
-                            let f = x $float y;
-                            set!($ins.a, Value::Float(f));
+                    if let (Value::Int(x), Value::Int(y)) = (&r!($ins.b), &r!($ins.c())) {
+                        if let Some(n) = x.$int(*y) {
+                            set!($ins.a, Value::Int(n));
                             continue;
                         }
-                        (Value::Float(x), Value::Int(y)) => {
-                            let f = x $float *y as f64;
-                            set!($ins.a, Value::Float(f));
-                            continue;
-                        }
-                        (Value::Int(x), Value::Float(y)) => {
-                            let f = *x as f64 $float y;
-                            set!($ins.a, Value::Float(f));
-                            continue;
-                        }
-                        _ => {}
+                    } else if let (Value::Float(x), Value::Float(y)) = (&r!($ins.b), &r!($ins.c())) {
+                        let f = x $float y;
+                        set!($ins.a, Value::Float(f));
+                        continue;
                     }
                     arith_slow!($ins);
                 }};
@@ -134,44 +121,41 @@ impl Machine {
             macro_rules! arith_i {
                 ($ins:expr, $int:ident, $float:tt) => {{
                     let y = $ins.d as i32;
-                    match &r!($ins.b) {
-                        Value::Int(x) => {
-                            if let Some(n) = x.$int(i64::from(y)) {
-                                set!($ins.a, Value::Int(n));
-                                continue;
-                            }
-                        }
-                        Value::Float(x) => {
-                            let f = x $float f64::from(y);
-                            set!($ins.a, Value::Float(f));
+                    if let Value::Int(x) = &r!($ins.b) {
+                        if let Some(n) = x.$int(i64::from(y)) {
+                            set!($ins.a, Value::Int(n));
                             continue;
                         }
-                        _ => {}
+                    } else if let Value::Float(x) = &r!($ins.b) {
+                        let f = x $float f64::from(y);
+                        set!($ins.a, Value::Float(f));
+                        continue;
                     }
                     arith_slow!($ins);
                 }};
             }
             macro_rules! less {
                 ($a:expr, $b:expr, $or_equal:expr, $int:tt) => {
-                    match (&r!($a), &r!($b)) {
-                        (Value::Int(x), Value::Int(y)) => x $int y,
-                        (Value::Float(x), Value::Float(y)) => x $int y,
-                        _ => tri!(steps::less_slow(regs, $a, $b, $or_equal, locals)),
+                    if let (Value::Int(x), Value::Int(y)) = (&r!($a), &r!($b)) {
+                        x $int y
+                    } else if let (Value::Float(x), Value::Float(y)) = (&r!($a), &r!($b)) {
+                        x $int y
+                    } else {
+                        tri!(steps::less_slow(regs, $a, $b, $or_equal, locals))
                     }
                 };
             }
             macro_rules! equal {
                 ($a:expr, $b:expr) => {
-                    match (&r!($a), &r!($b)) {
-                        (Value::Int(x), Value::Int(y)) => x == y,
-                        (Value::Short(x), Value::Short(y)) => x == y,
-                        (Value::Bool(x), Value::Bool(y)) => x == y,
-                        _ => {
-                            self.core.fuel = fuel;
-                            let same = tri!(steps::equal_slow(regs, $a, $b, locals, &mut self.core));
-                            fuel = self.core.fuel;
-                            same
-                        }
+                    if let (Value::Int(x), Value::Int(y)) = (&r!($a), &r!($b)) {
+                        x == y
+                    } else if let (Value::Short(x), Value::Short(y)) = (&r!($a), &r!($b)) {
+                        x == y
+                    } else {
+                        self.core.fuel = fuel;
+                        let same = tri!(steps::equal_slow(regs, $a, $b, locals, &mut self.core));
+                        fuel = self.core.fuel;
+                        same
                     }
                 };
             }
@@ -563,7 +547,7 @@ impl Machine {
                             && (index as usize) < list.items().len()
                         {
                             if let Some(slot) = Rc::make_mut(list).slot(index as usize) {
-                                *slot = value;
+                                put(slot, value);
                             }
                         } else {
                             let key = steps::fetch(regs, ins.b, locals);

@@ -125,6 +125,9 @@ impl Machine {
     ) -> Result<(), Fault> {
         let proto = &task.proto;
         let params = proto.params.len();
+        if count == params {
+            return self.push_task(task, first, ret);
+        }
         self.room(first);
         if count > params {
             if strict {
@@ -226,9 +229,11 @@ impl Machine {
         if self.frames.len() >= MAX_FRAMES {
             return Err(raised("maximum recursion depth exceeded"));
         }
+        // In place of code: where the call stands.
+        let (file, at) = self.place();
         self.frames.push(Frame {
-            proto: 0,
-            pc: 0,
+            proto: file,
+            pc: at,
             base: base as u32,
             layers: self.core.gate.depth() as u16,
             ret,
@@ -241,10 +246,9 @@ impl Machine {
 
     /// Goes on with the builtin on top of the frames.
     pub(crate) fn drive(&mut self, last: Option<Value>) -> Result<(), Fault> {
-        let place = self.place();
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         let Some(state) = frame.native.as_mut() else { return Ok(()) };
-        let mut ctx = Ctx { core: &mut self.core, place, name: frame.name };
+        let mut ctx = Ctx { core: &mut self.core, place: (frame.proto, frame.pc), name: frame.name };
         let next = state.resume(&mut ctx, last)?;
         self.advance(next)
     }
@@ -264,11 +268,26 @@ impl Machine {
         }
     }
 
+    /// Puts the arguments of a call back into the stack.
     fn place_args(&mut self, base: usize, args: CallArgs) -> usize {
-        self.room(base);
+        if self.stack.len() < base + 3 {
+            self.room(base);
+        }
         let count = usize::from(args.count);
-        for (i, value) in args.values.into_iter().take(count).enumerate() {
-            self.stack[base + i] = value;
+        let [a, b, c] = args.values;
+        let Some([x, y, z]) =
+            self.stack.get_mut(base..base + 3).and_then(|s| <&mut [Value; 3]>::try_from(s).ok())
+        else {
+            return 0;
+        };
+        if count > 0 {
+            *x = a;
+        }
+        if count > 1 {
+            *y = b;
+        }
+        if count > 2 {
+            *z = c;
         }
         count
     }
@@ -303,10 +322,10 @@ impl Machine {
                     return Ok(());
                 }
                 Ret::Native => {
-                    let place = self.place();
                     let Some(frame) = self.frames.last_mut() else { return Ok(()) };
                     let Some(state) = frame.native.as_mut() else { return Ok(()) };
-                    let mut ctx = Ctx { core: &mut self.core, place, name: frame.name };
+                    let mut ctx =
+                        Ctx { core: &mut self.core, place: (frame.proto, frame.pc), name: frame.name };
                     match state.resume(&mut ctx, Some(value))? {
                         Next::Done(result) => {
                             ret = self.pop_native();

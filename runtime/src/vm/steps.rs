@@ -133,6 +133,12 @@ fn arith_of(op: Op) -> Arith {
 #[inline(never)]
 pub(super) fn arith_slow(regs: &mut Regs, ins: Ins, locals: u8, core: &mut Core) -> Result<(), Fault> {
     let op = arith_of(ins.op);
+    if let Some(f) = mixed(op, &regs[usize::from(ins.b)], &regs[usize::from(ins.c())])
+        && matches!(ins.op, Op::Add | Op::Sub | Op::Mul)
+    {
+        regs[usize::from(ins.a)] = Value::Float(f);
+        return Ok(());
+    }
     let immediate = matches!(ins.op, Op::AddI | Op::SubI | Op::MulI | Op::FloorDivI | Op::RemI);
     let right = if immediate { Value::Int(i64::from(ins.d as i32)) } else { fetch(regs, ins.c(), locals) };
     // `set x to x + v`: x is taken if the sum can't fail.
@@ -155,6 +161,22 @@ pub(super) fn arith_slow(regs: &mut Regs, ins: Ins, locals: u8, core: &mut Core)
     }
     regs[usize::from(ins.a)] = arith(op, left, right)?;
     Ok(())
+}
+
+/// An integer and a float, in either order.
+#[inline]
+fn mixed(op: Arith, a: &Value, b: &Value) -> Option<f64> {
+    let (x, y) = match (a, b) {
+        (Value::Int(x), Value::Float(y)) => (*x as f64, *y),
+        (Value::Float(x), Value::Int(y)) => (*x, *y as f64),
+        _ => return None,
+    };
+    match op {
+        Arith::Add => Some(x + y),
+        Arith::Sub => Some(x - y),
+        Arith::Mul => Some(x * y),
+        Arith::Div | Arith::FloorDiv | Arith::Rem | Arith::Pow => None,
+    }
 }
 
 /// Whether `a + b` can't fail and may reuse `a`.

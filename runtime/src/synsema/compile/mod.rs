@@ -49,7 +49,14 @@ struct Frame {
     tries: u16,
     sandboxes: u16,
     at: u32,
+    /// Constants that loops read, kept in registers: loaded once, at the start.
+    kept: Vec<(u8, crate::vm::value::Value)>,
+    /// The jump to where they are loaded.
+    prologue: Option<Hole>,
 }
+
+/// Constants that a function with loops keeps in registers.
+const KEPT: usize = 6;
 
 /// What a file gives to others.
 pub(crate) struct FileInfo {
@@ -153,7 +160,7 @@ impl Compiler<'_> {
 
     fn top(&mut self, body: &Block) -> u32 {
         let index = self.reserve();
-        self.open(0, 0);
+        self.open(0, 0, has_loop(body));
         let count = self.top_registers.len();
         self.frame().bases.insert(0, 0);
         self.frame().used = count;
@@ -177,8 +184,9 @@ impl Compiler<'_> {
         index
     }
 
-    fn open(&mut self, number: u32, at: u32) {
+    fn open(&mut self, number: u32, at: u32, loops: bool) {
         let locals = self.resolved.locals[number as usize];
+        let kept = if loops { KEPT } else { 0 };
         if locals > MAX_LOCALS {
             self.error(
                 at,
@@ -186,7 +194,7 @@ impl Compiler<'_> {
             );
         }
         self.frames.push(Frame {
-            b: Builder::with_locals(locals.min(MAX_LOCALS)),
+            b: Builder::with_locals(locals.min(MAX_LOCALS) + kept),
             bases: HashMap::new(),
             used: 0,
             number,
@@ -195,11 +203,52 @@ impl Compiler<'_> {
             tries: 0,
             sandboxes: 0,
             at,
+            kept: Vec::new(),
+            prologue: None,
         });
+        if loops {
+            let hole = self.jump(Op::Jump, 0, 0);
+            self.frame().prologue = Some(hole);
+        }
+    }
+
+    /// The register of a constant that a loop reads; `None` outside loops, or when all are taken.
+    fn kept(&mut self, value: &crate::vm::value::Value) -> Option<u8> {
+        use crate::vm::value::Value;
+        let frame = self.frame();
+        if frame.prologue.is_none() || frame.loops.is_empty() {
+            return None;
+        }
+        let same = |v: &Value| match (v, value) {
+            (Value::Float(x), Value::Float(y)) => x.to_bits() == y.to_bits(),
+            (Value::Int(x), Value::Int(y)) => x == y,
+            (x, y) => x.as_text().is_some() && x.as_text() == y.as_text(),
+        };
+        if let Some((r, _)) = frame.kept.iter().find(|(_, v)| same(v)) {
+            return Some(*r);
+        }
+        if frame.kept.len() == KEPT {
+            return None;
+        }
+        let r = (frame.b.locals - KEPT + frame.kept.len()) as u8;
+        frame.kept.push((r, value.clone()));
+        Some(r)
+    }
+
+    /// Writes the part that loads the kept constants, behind the function's end.
+    fn prologue(&mut self) {
+        let Some(hole) = self.frame().prologue.take() else { return };
+        self.land(hole);
+        for (r, value) in std::mem::take(&mut self.frame().kept) {
+            let k = self.value_const(value);
+            self.emit(Op::Const, r, 0, k);
+        }
+        self.emit(Op::Jump, 0, 0, 1);
     }
 
     /// Ends the function being written.
     fn close(&mut self, index: u32, name: Option<Rc<str>>, function: Option<&Function>) -> Vec<(u32, u32)> {
+        self.prologue();
         let Some(frame) = self.frames.pop() else { return Vec::new() };
         if frame.b.too_large {
             self.error(
@@ -232,7 +281,11 @@ impl Compiler<'_> {
         let index = self.reserve();
         let scope = function.scope.0.get();
         let number = self.resolved.scopes[scope as usize].function;
-        self.open(number, function.at);
+        let loops = match &function.body {
+            Body::Block(body) => has_loop(body),
+            Body::Expr(_) => false,
+        };
+        self.open(number, function.at, loops);
         self.enter_params(scope, function);
         match &function.body {
             Body::Block(body) => {
@@ -438,8 +491,38 @@ impl Compiler<'_> {
         {
             return r;
         }
+        if let Some(r) = self.kept_constant(e) {
+            return r;
+        }
         let r = self.temp();
         self.expr_to(e, r);
         r
     }
+
+    fn kept_constant(&mut self, e: &Expr) -> Option<u8> {
+        use super::ast::ExprKind;
+        use crate::vm::value::Value;
+        match &e.kind {
+            ExprKind::Float(f) => self.kept(&Value::Float(*f)),
+            ExprKind::Int(n) => self.kept(&Value::Int(*n)),
+            ExprKind::Text(t) => self.kept(&Value::text(t)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a body has a loop of its own.
+fn has_loop(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match &stmt.kind {
+        StmtKind::Each { .. } | StmtKind::While(..) => true,
+        StmtKind::When(branches, otherwise) => {
+            branches.iter().any(|(_, body)| has_loop(body)) || otherwise.as_ref().is_some_and(|b| has_loop(b))
+        }
+        StmtKind::Match { arms, otherwise, .. } => {
+            arms.iter().any(|a| has_loop(&a.body)) || otherwise.as_ref().is_some_and(|(b, _)| has_loop(b))
+        }
+        StmtKind::Try { body, recover, .. } => has_loop(body) || has_loop(recover),
+        StmtKind::Sandbox { body, .. } | StmtKind::Watch(body) => has_loop(body),
+        _ => false,
+    })
 }

@@ -460,7 +460,7 @@ impl Compiler<'_> {
     fn test(&mut self, name: &Rc<str>, body: &Block, scope: u32, at: u32) {
         let index = self.reserve();
         let number = self.resolved.scopes[scope as usize].function;
-        self.open(number, at);
+        self.open(number, at, super::has_loop(body));
         self.enter(scope);
         self.fresh(scope, 0);
         self.block(body);
