@@ -33,10 +33,21 @@ enum Filter {
     Runtime,
     Command,
     CommandExec,
+    CommandNet,
+    CommandNetExec,
+    Egress,
     Init,
 }
 
-const FILTERS: [Filter; 4] = [Filter::Runtime, Filter::Command, Filter::CommandExec, Filter::Init];
+const FILTERS: [Filter; 7] = [
+    Filter::Runtime,
+    Filter::Command,
+    Filter::CommandExec,
+    Filter::CommandNet,
+    Filter::CommandNetExec,
+    Filter::Egress,
+    Filter::Init,
+];
 
 fn main() -> Result<()> {
     println!("cargo::rerun-if-changed={TABLE}");

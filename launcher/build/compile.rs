@@ -27,7 +27,7 @@ const fn statement(code: u16, k: u32) -> sock_filter {
 const fn action(verdict: Verdict, filter: Filter) -> u32 {
     match (verdict, filter) {
         (Verdict::Allow, _) => ALLOW,
-        (_, Filter::Init) => KILL_PROCESS,
+        (_, Filter::Init | Filter::Egress) => KILL_PROCESS,
         (Verdict::Deny, _) => USER_NOTIF,
         (Verdict::Unknown, _) => ERRNO_ENOSYS,
     }

@@ -18,6 +18,8 @@ pub(crate) struct Entry {
     runtime: Option<Written>,
     command: Option<Written>,
     command_exec: Option<Written>,
+    command_net: Option<Written>,
+    egress: Option<Written>,
     init: Option<Written>,
     all: Option<Written>,
     pub(crate) capability: Option<String>,
@@ -81,6 +83,16 @@ pub(crate) fn rules_of(
             Filter::CommandExec => {
                 entry.command_exec.as_ref().or(entry.command.as_ref()).or(entry.all.as_ref())
             }
+            Filter::CommandNet => {
+                entry.command_net.as_ref().or(entry.command.as_ref()).or(entry.all.as_ref())
+            }
+            Filter::CommandNetExec => entry
+                .command_net
+                .as_ref()
+                .or(entry.command_exec.as_ref())
+                .or(entry.command.as_ref())
+                .or(entry.all.as_ref()),
+            Filter::Egress => entry.egress.as_ref(),
             Filter::Init => entry.init.as_ref(),
         };
         let Some(written) = written else { continue };

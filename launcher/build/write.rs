@@ -12,6 +12,9 @@ pub(crate) fn program(code: &mut String, filter: Filter, program: &BpfProgram) -
         Filter::Runtime => "RUNTIME",
         Filter::Command => "COMMAND",
         Filter::CommandExec => "COMMAND_EXEC",
+        Filter::CommandNet => "COMMAND_NET",
+        Filter::CommandNetExec => "COMMAND_NET_EXEC",
+        Filter::Egress => "EGRESS",
         Filter::Init => "INIT",
     };
     writeln!(code, "pub(super) static {name}: &[sock_filter] = &[")?;

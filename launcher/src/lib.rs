@@ -8,6 +8,7 @@
 pub mod broker;
 pub mod cgroup;
 pub mod cli;
+pub mod egress;
 pub mod elf;
 pub mod error;
 pub mod jail;

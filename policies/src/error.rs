@@ -358,6 +358,14 @@ pub enum Refusal {
         /// The least.
         least: String,
     },
+    /// A grant of `net` or `serve` that no network can be made for.
+    #[error("'{grant}' can't be given: {why}")]
+    Network {
+        /// The grant as in a ceiling.
+        grant: String,
+        /// Why.
+        why: &'static str,
+    },
     /// The caller's facts lack the program: an error of the caller.
     #[error("the program to run was not looked up")]
     NoProgram,
@@ -390,6 +398,9 @@ impl Refusal {
             }
             Self::Scope { .. } => "write the path from the root".to_owned(),
             Self::LimitTooSmall { .. } => "raise it".to_owned(),
+            Self::Network { .. } => {
+                "name the port, like serve=8080, or take one of the grants out".to_owned()
+            }
             Self::NoProgram => "this is a bug of the launcher".to_owned(),
         }
     }

@@ -16,7 +16,10 @@ use crate::{
     policy::{JailSettings, Policy, Provided},
     scope::{Base, Scope},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr},
+};
 
 /// Which builtins the language has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +89,8 @@ pub struct Options {
     pub set: BTreeMap<String, String>,
     /// `--allow-missing`.
     pub allow_missing: BTreeSet<Layer>,
+    /// Where the host listens for `serve`.
+    pub serve_address: IpAddr,
 }
 
 impl Options {
@@ -102,6 +107,7 @@ impl Options {
             environment: BTreeMap::new(),
             set: BTreeMap::new(),
             allow_missing: BTreeSet::new(),
+            serve_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         }
     }
 }
@@ -121,6 +127,7 @@ pub struct Request {
     pub(crate) terminal: Terminal,
     pub(crate) base: Base,
     pub(crate) allow_missing: BTreeSet<Layer>,
+    pub(crate) serve_address: IpAddr,
 }
 
 /// Settles what is asked for.
@@ -147,6 +154,7 @@ pub fn resolve(policy: &Policy, options: Options) -> Result<Request, Refusal> {
         terminal: options.terminal,
         base: options.base,
         allow_missing: options.allow_missing,
+        serve_address: options.serve_address,
     })
 }
 

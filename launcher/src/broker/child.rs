@@ -357,7 +357,9 @@ impl Drop for Running {
         self.collect();
         let mut message = [0; 1];
         // Its supervisor is dead, so what it had to tell is there; the end of the channel comes after it.
-        if let Ok((1, [Some(init), None])) = socket::receive(self.started.as_fd(), &mut message) {
+        if let Ok((1, descriptors)) = socket::receive(self.started.as_fd(), &mut message)
+            && let Ok([init]) = <[OwnedFd; 1]>::try_from(descriptors)
+        {
             kill(init.as_fd());
             let mut gone = [PollFd::new(init.as_fd(), PollFlags::POLLIN)];
             let _waited = poll(&mut gone, PollTimeout::from(2000_u16));

@@ -269,6 +269,9 @@ pub(super) struct ExecArgs {
     /// Set a variable, or pass the caller's.
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<String>,
+    /// Where the host listens for the ports that the ceiling serves; 127.0.0.1 unless given.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) serve_address: Option<std::net::IpAddr>,
     /// Limits and reports.
     #[command(flatten)]
     pub(super) common: CommonArgs,

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     broker::{Children, Lent, MOST_OUTPUT, Nesting, Order},
     cgroup::{Cgroup, Entry},
+    egress::Prepared,
     error::Error,
     jail::{CopyIn, Inputs, Jail},
     supervisor::{self, Keep, Sink, Source, Wants, signals},
@@ -179,7 +180,9 @@ pub(super) fn start(
     };
     let planned = plan.clone();
     let (jail, plan) = Jail::planned(plan).stage(inputs).map_err(|failure| Error::step(failure, &planned))?;
-    let running = jail.start().map_err(|failure| Error::step(failure, &plan))?;
+    let prepared =
+        Prepared::of(&plan).map_err(io::Error::from).map_err(lost("listen on the served ports"))?;
+    let mut running = jail.start().map_err(|failure| Error::step(failure, &plan))?;
     if let Some(started) = extras.started {
         Order::tell_started(started.as_fd(), running.init_pidfd.as_fd())
             .map_err(io::Error::from)
@@ -187,6 +190,14 @@ pub(super) fn start(
     }
     let lent = extras.lending.map(|lending| lent(lending, &plan, cgroup.as_ref()));
     let lent = lent.transpose().map_err(lost("open the cgroup"))?;
+    // On an error the jail ends with its lifeline, and nothing of it has reached anything.
+    let egress = match prepared {
+        Some(prepared) => {
+            let sockets = std::mem::take(&mut running.network);
+            Some(prepared.start(sockets).map_err(io::Error::from).map_err(lost("start the egress"))?)
+        }
+        None => None,
+    };
     let scratch = match (&running.scratch, extras.copy_out.is_empty()) {
         (Some(scratch), false) => Some(scratch.try_clone().map_err(lost("keep the scratch folder"))?),
         (Some(_) | None, _) => None,
@@ -201,6 +212,7 @@ pub(super) fn start(
         },
         signals: Some(signals),
         lent,
+        egress,
     };
     let report = supervisor::supervise(running, &plan, cgroup, wants);
     let copied = scratch.map_or(Ok(()), |scratch| copy::take(&scratch, &plan, &extras.copy_out));

@@ -28,6 +28,9 @@ pub(super) fn of_exec(args: &ExecArgs, terminal: Terminal) -> Result<Request, Er
     let mut options = options(&args.common, subject)?;
     options.ceiling = args.cap_set.as_deref().map(ceiling).transpose()?;
     options.terminal = terminal;
+    if let Some(address) = args.serve_address {
+        options.serve_address = address;
+    }
     if let Some(workdir) = &args.workdir {
         if !args.copy_in.is_empty() || !args.copy_out.is_empty() {
             return Err(usage(

@@ -75,6 +75,8 @@ pub fn program(name: FilterName, first_exec_fd: u32, memfd: Memfd) -> Result<Pro
         FilterName::Runtime => native::RUNTIME,
         FilterName::Command => native::COMMAND,
         FilterName::CommandExec => native::COMMAND_EXEC,
+        FilterName::CommandNet => native::COMMAND_NET,
+        FilterName::CommandNetExec => native::COMMAND_NET_EXEC,
     };
     Ok(Program {
         code: complete(template, first_exec_fd, first_exec_path.as_ptr().addr() as u64, memfd),
@@ -100,6 +102,14 @@ pub fn install(program: &Program) -> Result<OwnedFd, Errno> {
 /// As the kernel gives them; see `sys::seccomp`.
 pub fn confine_init() -> Result<(), Errno> {
     seccomp::install(native::INIT)
+}
+
+/// Confines the egress. What its filter doesn't allow kills it; the jail then reaches nothing.
+///
+/// # Errors
+/// As the kernel gives them; see `sys::seccomp`.
+pub fn confine_egress() -> Result<(), Errno> {
+    seccomp::install(native::EGRESS)
 }
 
 /// The name of a call by its number.

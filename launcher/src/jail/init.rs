@@ -5,7 +5,7 @@
 //! Source: pid_namespaces(7), signalfd(2), PR_SET_PDEATHSIG(2const).
 
 use super::{
-    Channel, ExitRecord, filter, identity, payload, root,
+    Channel, ExitRecord, filter, identity, payload, root, sockets,
     stage::Staged,
     step::{AtStep, Failure, Step},
 };
@@ -31,6 +31,7 @@ use nix::{
     },
     unistd::{Pid, setsid, write},
 };
+use policies::plan::Network;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// init's ends.
@@ -81,6 +82,10 @@ fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure
     staged.reached(Step::Keyring)?;
     keyring::new_session().at(Step::Keyring)?;
 
+    if let Network::Named(network) = &staged.network {
+        staged.reached(Step::Network)?;
+        sockets::make(network, channel)?;
+    }
     staged.reached(Step::MakeRoot)?;
     let top = root::make(&staged.root)?;
     staged.reached(Step::BuildRoot)?;

@@ -6,15 +6,15 @@
 
 use super::step::{AtStep, Failure, Step};
 use ::landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
     sys::stat::{Mode, fstat},
 };
-use policies::plan::{LandlockPlan, Right};
+use policies::plan::{LandlockPlan, Network, Right};
 use std::{error::Error, ffi::CString, os::fd::BorrowedFd};
 
 /// Rules with their paths made.
@@ -22,11 +22,37 @@ use std::{error::Error, ffi::CString, os::fd::BorrowedFd};
 pub(crate) struct StagedRules {
     abi: ABI,
     rules: Vec<(CString, BitFlags<AccessFs>)>,
+    ports: Ports,
+}
+
+/// TCP ports, where the ABI knows them (4).
+#[derive(Debug)]
+struct Ports {
+    handled: BitFlags<AccessNet>,
+    granted: Vec<(u16, AccessNet)>,
+}
+
+impl Ports {
+    fn of(network: &Network, abi: ABI) -> Self {
+        let mut handled = AccessNet::from_all(abi);
+        let mut granted = Vec::new();
+        if let Network::Named(named) = network {
+            match named.connect_ports() {
+                Some(ports) => granted.extend(ports.into_iter().map(|port| (port, AccessNet::ConnectTcp))),
+                None => handled &= !BitFlags::from(AccessNet::ConnectTcp),
+            }
+            granted.extend(named.serve().iter().map(|port| (*port, AccessNet::BindTcp)));
+        }
+        if handled.is_empty() {
+            granted.clear();
+        }
+        Self { handled, granted }
+    }
 }
 
 impl StagedRules {
     /// `None` where the plan goes without Landlock.
-    pub(crate) fn new(plan: &LandlockPlan) -> Result<Option<Self>, Failure> {
+    pub(crate) fn new(plan: &LandlockPlan, network: &Network) -> Result<Option<Self>, Failure> {
         if plan.abi == 0 {
             return Ok(None);
         }
@@ -37,7 +63,7 @@ impl StagedRules {
                 CString::new(rule.at.0.as_str()).map_err(|_| Errno::EINVAL).at_item(Step::Landlock, place)?;
             rules.push((at, rights(&rule.rights) & AccessFs::from_all(abi)));
         }
-        Ok(Some(Self { abi, rules }))
+        Ok(Some(Self { abi, rules, ports: Ports::of(network, abi) }))
     }
 }
 
@@ -65,7 +91,8 @@ fn rights(rights: &[Right]) -> BitFlags<AccessFs> {
 /// Puts the calling process under the rules. `program` is the file that will be executed from its descriptor: where
 /// it is thirdwall's own, no path of the jail leads to it, so it gets a rule of its own.
 pub(crate) fn restrict(staged: &StagedRules, program: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
-    let ruleset = create(staged.abi).map_err(|error| errno(&error)).at(Step::Landlock)?;
+    let ruleset =
+        create(staged.abi, staged.ports.handled).map_err(|error| errno(&error)).at(Step::Landlock)?;
     let mut ruleset = ruleset;
     for (place, (path, access)) in staged.rules.iter().enumerate() {
         let file = open(path.as_c_str(), OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
@@ -80,6 +107,12 @@ pub(crate) fn restrict(staged: &StagedRules, program: Option<BorrowedFd<'_>>) ->
             .add_rule(PathBeneath::new(file, access))
             .map_err(|error| errno(&error))
             .at_item(Step::Landlock, place)?;
+    }
+    for (port, access) in &staged.ports.granted {
+        ruleset = ruleset
+            .add_rule(NetPort::new(*port, *access))
+            .map_err(|error| errno(&error))
+            .at(Step::Landlock)?;
     }
     if let Some(program) = program {
         ruleset = ruleset
@@ -96,11 +129,11 @@ pub(crate) fn restrict(staged: &StagedRules, program: Option<BorrowedFd<'_>>) ->
     }
 }
 
-fn create(abi: ABI) -> Result<RulesetCreated, RulesetError> {
+fn create(abi: ABI, ports: BitFlags<AccessNet>) -> Result<RulesetCreated, RulesetError> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))?;
-    let ruleset = match AccessNet::from_all(abi) {
+    let ruleset = match ports {
         none if none.is_empty() => ruleset,
         access => ruleset.handle_access(access)?,
     };

@@ -17,14 +17,17 @@ mod init;
 #[cfg(debug_assertions)]
 mod inject;
 mod landlock;
+mod netlink;
 pub mod network;
 mod payload;
 mod root;
 mod running;
+mod sockets;
 mod stage;
 mod step;
 
 pub use running::{ExitRecord, Running, Streams};
+pub use sockets::Purpose;
 pub use stage::{CopyIn, Inputs};
 pub use step::{Failure, Step};
 
@@ -111,9 +114,9 @@ impl Jail<Ready> {
             | libc::CLONE_NEWIPC
             | libc::CLONE_NEWUTS;
         staged.reached(Step::EnterNetwork)?;
-        match staged.network {
+        match &staged.network {
             Network::SharedEmpty => network::enter_shared()?,
-            Network::OwnEmpty => namespaces |= libc::CLONE_NEWNET,
+            Network::OwnEmpty | Network::Named(_) => namespaces |= libc::CLONE_NEWNET,
         }
         staged.reached(Step::Clone)?;
         let drops_groups = staged.drop_groups;
@@ -144,7 +147,7 @@ impl Jail<Ready> {
                 };
                 match told {
                     // A payload that died without a word before the filter stood closed the channel just like an exec.
-                    Ok(Told { payload: Some(payload_pidfd), listener, scratch, terminal })
+                    Ok(Told { payload: Some(payload_pidfd), listener, scratch, terminal, network })
                         if listener.is_some() == filtered =>
                     {
                         Ok(Running {
@@ -155,6 +158,7 @@ impl Jail<Ready> {
                             lifeline,
                             listener,
                             scratch,
+                            network,
                             streams: Streams {
                                 stdin: streams.stdin,
                                 stdout: streams.stdout,
@@ -203,6 +207,7 @@ pub(crate) struct Channel<'a>(pub(crate) BorrowedFd<'a>);
 const PAYLOAD: u8 = b'p';
 const LISTENER: u8 = b'l';
 const TERMINAL: u8 = b't';
+const NETWORK: u8 = b'n';
 const FAILED: u8 = b'f';
 
 impl Channel<'_> {
@@ -229,6 +234,7 @@ struct Told {
     listener: Option<OwnedFd>,
     scratch: Option<OwnedFd>,
     terminal: Option<OwnedFd>,
+    network: Vec<(Purpose, OwnedFd)>,
 }
 
 /// Reads the channel to its end, which the exec brings.
@@ -236,7 +242,7 @@ fn listen(control: BorrowedFd<'_>) -> Result<Told, Failure> {
     let mut told = Told::default();
     loop {
         let mut message = [0; Failure::SIZE + 1];
-        let (length, [first, second]) = match socket::receive(control, &mut message) {
+        let (length, descriptors) = match socket::receive(control, &mut message) {
             // A child that ended without reading its go resets the channel; what it had told is still there.
             Err(Errno::EINTR | Errno::ECONNRESET) => continue,
             other => other.at(Step::Clone)?,
@@ -245,9 +251,17 @@ fn listen(control: BorrowedFd<'_>) -> Result<Told, Failure> {
             return Ok(told);
         }
         match message[0] {
-            PAYLOAD => (told.payload, told.scratch) = (first, second),
-            LISTENER => told.listener = first,
-            TERMINAL => told.terminal = first,
+            PAYLOAD => {
+                let mut both = descriptors.into_iter();
+                (told.payload, told.scratch) = (both.next(), both.next());
+            }
+            LISTENER => told.listener = descriptors.into_iter().next(),
+            TERMINAL => told.terminal = descriptors.into_iter().next(),
+            NETWORK => {
+                if let Some(purpose) = Purpose::decode([message[1], message[2], message[3]]) {
+                    told.network.extend(descriptors.into_iter().map(|socket| (purpose, socket)));
+                }
+            }
             _failed => {
                 let mut record = [0; Failure::SIZE];
                 record.copy_from_slice(&message[1..]);

@@ -1,5 +1,6 @@
 //! What the supervisor gets: handles on a jail whose payload was executed.
 
+use super::Purpose;
 use nix::unistd::Pid;
 use std::os::fd::OwnedFd;
 
@@ -37,6 +38,8 @@ pub struct Running {
     pub listener: Option<OwnedFd>,
     /// O_PATH descriptor on the jail's tmpfs root: fstatfs tells its fill.
     pub scratch: Option<OwnedFd>,
+    /// Sockets inside the namespace of a named network, for the egress.
+    pub network: Vec<(Purpose, OwnedFd)>,
     /// Standard streams.
     pub streams: Streams,
 }

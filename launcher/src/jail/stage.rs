@@ -141,7 +141,7 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
         .collect::<Result<Vec<_>, Failure>>()?;
     let first_exec = u32::try_from(plan.limits.nofile).map_err(|_| Errno::EINVAL).at(Step::OpenProgram)?;
     let staged = Staged {
-        network: plan.network,
+        network: plan.network.clone(),
         inside: (plan.identity.uid, plan.identity.gid),
         host,
         drop_groups: identity::may_drop_groups(),
@@ -164,7 +164,7 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
             | policies::plan::Means::Supervisor
             | policies::plan::Means::Tmpfs => None,
         },
-        landlock: StagedRules::new(&plan.landlock)?,
+        landlock: StagedRules::new(&plan.landlock, &plan.network)?,
         filter: plan
             .filter
             .map(|name: FilterName| filter::program(name, first_exec, memfd(&plan.limits)))

@@ -31,6 +31,9 @@ pub enum Step {
     Session,
     /// New session keyring: as the jail's user, on whose account it counts.
     Keyring,
+    /// Loopback, routes and sockets of a named network: before the root, which covers /proc, and while pid 1 holds
+    /// the namespace's Linux capabilities.
+    Network,
     /// The tmpfs that becomes the root and holds all scratch.
     MakeRoot,
     /// The nodes of the root, parents first.
@@ -77,7 +80,7 @@ pub enum Step {
 
 impl Step {
     /// All of them, in order.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::EnterNetwork,
         Self::Clone,
         Self::EnterCgroup,
@@ -88,6 +91,7 @@ impl Step {
         Self::ParentDeath,
         Self::Session,
         Self::Keyring,
+        Self::Network,
         Self::MakeRoot,
         Self::BuildRoot,
         Self::CopyIn,
@@ -125,6 +129,7 @@ impl Step {
             Self::ParentDeath => "parent-death",
             Self::Session => "session",
             Self::Keyring => "keyring",
+            Self::Network => "network",
             Self::MakeRoot => "make-root",
             Self::BuildRoot => "build-root",
             Self::CopyIn => "copy-in",

@@ -44,6 +44,12 @@ impl Audit {
         self.add(self.denial(Layer::Broker, "stdout", "supervisor", reason, "stdout"));
     }
 
+    /// Notes that nothing is carried any more.
+    pub(super) fn lost_egress(&mut self) {
+        let reason = "the egress has ended: nothing is reached any more".to_owned();
+        self.add(self.denial(Layer::Network, "net", "supervisor", reason, "*"));
+    }
+
     /// Notes a limit that was met.
     pub(super) fn limit_met(&mut self, limit: &str, reason: String) {
         self.add(self.denial(Layer::Limits, "limits", "supervisor", reason, limit));

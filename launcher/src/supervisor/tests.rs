@@ -78,6 +78,7 @@ fn wants() -> Wants {
         keep: Keep::AtMost(Bytes(1 << 20)),
         signals: None,
         lent: None,
+        egress: None,
     }
 }
 
@@ -123,6 +124,7 @@ fn fake(script: &str) -> Fake {
         lifeline,
         listener: None,
         scratch: None,
+        network: Vec::new(),
         streams: Streams {
             stdin: Some(in_write),
             stdout: Some(out_read),

@@ -2,6 +2,7 @@
 
 use super::signals::SignalSource;
 use crate::broker::Lent;
+use crate::egress::Egress;
 use policies::units::Bytes;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -88,4 +89,6 @@ pub struct Wants {
     pub signals: Option<SignalSource>,
     /// What a language runtime may ask for; `None`: nothing.
     pub lent: Option<Lent>,
+    /// The egress of a named network.
+    pub egress: Option<Egress>,
 }

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     broker::Broker,
     cgroup::Cgroup,
+    egress::Egress,
     jail::{ExitRecord, Running},
     sys::pidfd,
 };
@@ -69,6 +70,8 @@ enum Event {
     Refused,
     /// No process is left under the filter.
     Unfiltered,
+    /// The egress tells of a connection.
+    Connection,
     /// The caller takes output.
     OutWritable,
     /// There is output.
@@ -92,26 +95,26 @@ enum Event {
 /// The events that are there.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ready {
-    all: u16,
+    all: u32,
     /// Those of streams that have ended and hold nothing more.
-    ended: u16,
+    ended: u32,
 }
 
 impl Ready {
     fn add(&mut self, event: Event) {
-        self.all |= 1 << event as u16;
+        self.all |= 1 << event as u32;
     }
 
     fn add_ended(&mut self, event: Event) {
-        self.ended |= 1 << event as u16;
+        self.ended |= 1 << event as u32;
     }
 
     fn has(self, event: Event) -> bool {
-        self.all & 1 << event as u16 != 0
+        self.all & 1 << event as u32 != 0
     }
 
     fn has_ended(self, event: Event) -> bool {
-        self.ended & 1 << event as u16 != 0
+        self.ended & 1 << event as u32 != 0
     }
 }
 
@@ -149,6 +152,7 @@ struct Watch<'p> {
     _lifeline: OwnedFd,
     refuser: Option<Refuser>,
     broker: Option<Broker>,
+    egress: Option<Egress>,
     watcher: Watcher,
     out: Outlet,
     err: Outlet,
@@ -214,6 +218,7 @@ impl<'p> Watch<'p> {
             _lifeline: running.lifeline,
             refuser: running.listener.map(Refuser::new),
             broker: streams.broker.zip(wants.lent).map(|(socket, lent)| Broker::new(socket, lent)),
+            egress: wants.egress,
             watcher: Watcher::new(&plan.limits, cgroup, running.init, running.scratch, started),
             out: Outlet::new(streams.terminal.or(streams.stdout), stdout),
             err: Outlet::new(streams.stderr, stderr),
@@ -277,6 +282,9 @@ impl<'p> Watch<'p> {
         }
         if ready.has_ended(Event::ErrReadable) {
             self.err.close_from();
+        }
+        if ready.has(Event::Connection) {
+            self.connections();
         }
         if ready.has(Event::OutReadable) {
             let kept = self.kept.as_mut().map(|kept| &mut kept.out);
@@ -396,6 +404,7 @@ impl<'p> Watch<'p> {
         let broker = self.broker.as_ref().filter(|_| requests_at.is_none());
         on.add(Event::Asked, broker.and_then(Broker::requests), PollFlags::POLLIN);
         on.add(Event::Child, self.broker.as_ref().and_then(Broker::child), PollFlags::POLLIN);
+        on.add(Event::Connection, self.egress.as_ref().map(AsFd::as_fd), PollFlags::POLLIN);
         on.add(Event::OutWritable, self.out.writable(), PollFlags::POLLOUT);
         on.add(Event::OutReadable, self.out.readable(), PollFlags::POLLIN);
         on.add(Event::ErrWritable, self.err.writable(), PollFlags::POLLOUT);
@@ -441,6 +450,18 @@ impl<'p> Watch<'p> {
         }
         let at = [self.watcher.wake_at(), self.kill_at, refusals_at, requests_at].into_iter().flatten().min();
         at.map(|at| at.saturating_duration_since(now))
+    }
+
+    /// The egress has entries, or has ended before its time: the jail then reaches nothing more.
+    fn connections(&mut self) {
+        let Some(egress) = &self.egress else { return };
+        match egress.entries() {
+            Ok(entries) => entries.into_iter().for_each(|entry| self.audit.add(entry)),
+            Err(_) => {
+                self.egress = None;
+                self.audit.lost_egress();
+            }
+        }
     }
 
     /// Init has told of the program's end, or is dead itself.
@@ -609,6 +630,9 @@ impl<'p> Watch<'p> {
 
     fn report(mut self) -> Report {
         drop(self.caller.take());
+        if let Some(egress) = self.egress.take() {
+            egress.finish().into_iter().for_each(|entry| self.audit.add(entry));
+        }
         let limits = &self.plan.limits;
         let trap = self.frames.as_ref().map_or(Trap::None, Frames::trap);
         match (&self.frames, self.ending) {

@@ -13,6 +13,7 @@ pub(crate) mod openat2;
 pub(crate) mod pidfd;
 pub(crate) mod probe;
 pub(crate) mod process;
+pub(crate) mod random;
 pub(crate) mod seccomp;
 pub(crate) mod secret_page;
 pub(crate) mod socket;

@@ -10,10 +10,10 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd, OwnedFd},
 };
 
-/// Descriptors that one message may carry.
-const MOST: usize = 2;
+/// Descriptors that one message may carry; the kernel's own bound is 253.
+pub(crate) const MOST: usize = 64;
 
-/// Sends one message, with up to two descriptors.
+/// Sends one message, with up to [`MOST`] descriptors.
 ///
 /// Source: unix(7), SCM_RIGHTS.
 pub(crate) fn send(
@@ -32,20 +32,15 @@ pub(crate) fn send(
 }
 
 /// Receives one message of at most `buffer.len()` bytes and its descriptors in their order; 0 bytes = the end.
-pub(crate) fn receive(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-) -> Result<(usize, [Option<OwnedFd>; MOST]), Errno> {
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
     let mut space = nix::cmsg_space!([std::os::fd::RawFd; MOST]);
     let mut parts = [IoSliceMut::new(buffer)];
     let message =
         recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
-    let mut descriptors = [None, None];
+    let mut descriptors = Vec::new();
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raws) = control {
-            for (place, raw) in descriptors.iter_mut().zip(raws) {
-                *place = Some(fd::own(raw));
-            }
+            descriptors.extend(raws.into_iter().map(fd::own));
         }
     }
     Ok((message.bytes, descriptors))
@@ -93,6 +88,7 @@ pub(crate) fn receive_plain(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result
         Plain::Bytes(message.bytes)
     })
 }
+
 /// Bytes of memory that wait in a socket to be read by its peer.
 ///
 /// Source: unix(7), "SIOCOUTQ"; linux/sockios.h.
@@ -104,4 +100,16 @@ pub(crate) fn queued(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
     // SAFETY: SIOCOUTQ (the number of TIOCOUTQ) writes one int, to where `bytes` lives.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     Errno::result(done).map(|_| u64::try_from(bytes).unwrap_or(0))
+}
+
+/// Takes a TCP socket back to where it can be connected anew.
+///
+/// Source: connect(2), "dissolve the association by connecting to an address with sa_family AF_UNSPEC"; tcp(7).
+pub(crate) fn disconnect(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
+    // SAFETY: `nowhere` is live and as long as the length passed; the kernel only reads it.
+    let done = unsafe {
+        libc::connect(socket.as_raw_fd(), &raw const nowhere, size_of::<libc::sockaddr>() as libc::socklen_t)
+    };
+    Errno::result(done).map(drop)
 }

@@ -102,6 +102,7 @@ fn run(mut plan: plan::Plan, lent: Lent, job: &[&str]) -> Report {
         stderr: Sink::Nowhere,
         keep: Keep::AtMost(Bytes(1 << 20)),
         signals: None,
+        egress: None,
         lent: Some(lent),
     };
     supervise(running, &plan, None, wants)

@@ -31,18 +31,16 @@ fn is_built(capability: Capability, subject: &Subject) -> bool {
         | Capability::Env
         | Capability::Secret
         | Capability::Reveal => true,
-        Capability::Exec => matches!(subject, Subject::Command { .. }),
+        Capability::Exec | Capability::Net | Capability::Serve => matches!(subject, Subject::Command { .. }),
         Capability::Llm
         | Capability::Judge
         | Capability::SandboxRun
         | Capability::Attest
-        | Capability::Net
         | Capability::Sign
         | Capability::Wallet
         | Capability::Spend
         | Capability::Memory
-        | Capability::Db
-        | Capability::Serve => false,
+        | Capability::Db => false,
     }
 }
 
@@ -135,6 +133,10 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
                 Outcome::exact("a foreign command sees the plain text of what it is given")
             }
         },
+        Capability::Net => Outcome::exact("the egress: it accepts, resolves, dials and checks names itself"),
+        Capability::Serve => {
+            Outcome::exact("the host's port is the supervisor's, and only connections go in")
+        }
         Capability::File
         | Capability::FileRead
         | Capability::FileWrite
@@ -143,13 +145,11 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
         | Capability::Judge
         | Capability::SandboxRun
         | Capability::Attest
-        | Capability::Net
         | Capability::Sign
         | Capability::Wallet
         | Capability::Spend
         | Capability::Memory
-        | Capability::Db
-        | Capability::Serve => Outcome::exact("mounts and Landlock rules"),
+        | Capability::Db => Outcome::exact("mounts and Landlock rules"),
     }
 }
 

@@ -1,8 +1,8 @@
 //! `plan(request, paths, host)`: the tightest thing that this kernel can be told.
 
 use super::{
-    Device, Execute, FilterName, HostPath, IdMap, Identity, JailPath, LandlockPlan, Node, Outside, Payload,
-    Plan, Right, Stream, capabilities, environment,
+    Device, Execute, FilterName, HostPath, IdMap, Identity, JailPath, LandlockPlan, Network, Node, Outside,
+    Payload, Plan, Right, Stream, capabilities, environment,
     files::{Granting, Holds, Outcome},
     layers,
     layout::{Layout, READ_TREE, SCRATCH_RIGHTS, beneath},
@@ -86,6 +86,16 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
         let why = "it is a socket of the host, and without the filter a program could call it";
         return Err(Refusal::PathRefused { path: socket.0.clone(), why });
     }
+    let mut environment = environment::environment(request);
+    if let Network::Named(named) = &built.network {
+        for (at, text) in named.files() {
+            layout.put(at, Node::Text(text));
+            layout.allow(at, &[Right::ReadFile]);
+        }
+        for (name, value) in named.environment() {
+            environment.entry(name.to_owned()).or_insert(value);
+        }
+    }
     let (root, rules) = layout.finish()?;
     let stream = |capability| if request.ceiling.has(capability) { Stream::Relayed } else { Stream::Closed };
     Ok(Plan {
@@ -105,7 +115,7 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
         },
         hostname: "jail".to_owned(),
         limits,
-        environment: environment::environment(request),
+        environment,
         stdin: stream(Capability::Stdin),
         stdout: stream(Capability::Stdout),
         capabilities: capabilities::rows(&request.ceiling, &request.subject, &outcomes),
@@ -117,8 +127,15 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
 fn filter_name(request: &Request) -> FilterName {
     match request.subject {
         Subject::Runtime { .. } => FilterName::Runtime,
-        Subject::Command { .. } if request.ceiling.has(Capability::Exec) => FilterName::CommandExec,
-        Subject::Command { .. } => FilterName::Command,
+        Subject::Command { .. } => {
+            let sockets = request.ceiling.has(Capability::Net) || request.ceiling.has(Capability::Serve);
+            match (sockets, request.ceiling.has(Capability::Exec)) {
+                (false, false) => FilterName::Command,
+                (false, true) => FilterName::CommandExec,
+                (true, false) => FilterName::CommandNet,
+                (true, true) => FilterName::CommandNetExec,
+            }
+        }
     }
 }
 

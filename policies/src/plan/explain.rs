@@ -1,11 +1,14 @@
 //! Plan → the page that `explain` prints, for a person who wants to know what stands around a program.
 
 use super::{
-    Access, CapabilityRow, Execute, FilterName, Fit, IdMap, Limit, Network, Node, Outside, Payload, Plan,
-    Right, Stream,
+    Access, CapabilityRow, Execute, FilterName, Fit, IdMap, Limit, NamedNetwork, Network, Node, Outside,
+    Payload, Plan, Right, Stream, network::Reach,
 };
 use crate::layer::{LayerState, Standing};
-use std::fmt::{Display, Write};
+use std::{
+    fmt::{Display, Write},
+    net::SocketAddr,
+};
 
 /// The page. The same plan gives the same bytes.
 #[must_use]
@@ -118,14 +121,43 @@ impl Page {
             Some(FilterName::CommandExec) => {
                 "  filter   a command's; programs are executed where Landlock says so"
             }
+            Some(FilterName::CommandNet) => {
+                "  filter   a command's, with TCP and UDP sockets; no program but the first is executed"
+            }
+            Some(FilterName::CommandNetExec) => {
+                "  filter   a command's, with TCP and UDP sockets; programs are executed where Landlock says so"
+            }
             None => "  filter   missing",
         });
-        self.line(match plan.network {
-            Network::SharedEmpty => "  network  none: an empty namespace, prepared and shared",
-            Network::OwnEmpty => "  network  none: an empty namespace of its own",
-        });
+        match &plan.network {
+            Network::SharedEmpty => self.line("  network  none: an empty namespace, prepared and shared"),
+            Network::OwnEmpty => self.line("  network  none: an empty namespace of its own"),
+            Network::Named(named) => self.named_network(named),
+        }
         self.line(format!("  stdin    {}", stream(plan.stdin, "empty")));
         self.line(format!("  stdout   {}", stream(plan.stdout, "dropped and audited")));
+    }
+
+    fn named_network(&mut self, named: &NamedNetwork) {
+        self.line("  network  a namespace of its own, with a way out for what is granted only");
+        for grant in named.grants() {
+            self.line(format!("             {grant}"));
+        }
+        let ports = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
+        match named.reach() {
+            Reach::Ports if named.ports().is_empty() => {}
+            Reach::Ports => self.line(format!("             to ports {}", ports(named.ports()))),
+            Reach::EveryPort => self.line("             to every port"),
+        }
+        if let Some(proxy) = named.proxy() {
+            self.line(format!("             and as HTTP and SOCKS5 proxy on 127.0.0.1:{proxy}"));
+        }
+        for port in named.serve() {
+            self.line(format!(
+                "             serves {port}, from {} outside",
+                SocketAddr::new(named.serve_address(), *port)
+            ));
+        }
     }
 
     fn limits(&mut self, plan: &Plan) {

@@ -3,7 +3,7 @@
 //! Invariant: fail closed. The namespaces, the root and the network have no substitute yet, so they can't be given up;
 //! of Landlock and the filter one must hold.
 
-use super::{FilterName, Limits, Means, Network};
+use super::{FilterName, Limits, Means, NamedNetwork, Network};
 use crate::{
     error::{Choice, Refusal},
     facts::HostFacts,
@@ -64,15 +64,16 @@ pub(super) fn layers(
         return Err(Refusal::LastWall { missing: "landlock and filter".to_owned() });
     }
     let abi = host.landlock_abi.min(NEWEST_ABI);
-    let network = if host.shared_network_namespace && !shows_proc(request) {
-        Network::SharedEmpty
-    } else {
-        Network::OwnEmpty
+    let network = match NamedNetwork::of(&request.ceiling, request.serve_address)? {
+        // The runtime has no sockets in any case.
+        Some(named) if matches!(request.subject, Subject::Command { .. }) => Network::Named(Box::new(named)),
+        Some(_) | None if host.shared_network_namespace && !shows_proc(request) => Network::SharedEmpty,
+        Some(_) | None => Network::OwnEmpty,
     };
     let states = Layer::ALL
         .into_iter()
         .map(|layer| {
-            let (standing, how) = state(layer, request, abi, filter_gone, network, filter, limits);
+            let (standing, how) = state(layer, request, abi, filter_gone, &network, filter, limits);
             LayerState { layer, standing, how }
         })
         .collect();
@@ -101,7 +102,7 @@ fn state(
     request: &Request,
     abi: u32,
     filter_gone: bool,
-    network: Network,
+    network: &Network,
     filter: FilterName,
     limits: &Limits,
 ) -> (Standing, String) {
@@ -132,11 +133,14 @@ fn state(
             FilterName::Runtime => "seccomp, the runtime's list",
             FilterName::Command => "seccomp, a command's list: no program but the first",
             FilterName::CommandExec => "seccomp, a command's list with execve",
+            FilterName::CommandNet => "seccomp, a command's list with sockets: no program but the first",
+            FilterName::CommandNetExec => "seccomp, a command's list with sockets and execve",
         }),
-        Layer::Network => in_force(match network {
-            Network::SharedEmpty => "an empty network namespace, prepared and shared",
-            Network::OwnEmpty => "an empty network namespace of its own",
-        }),
+        Layer::Network => match network {
+            Network::SharedEmpty => in_force("an empty network namespace, prepared and shared"),
+            Network::OwnEmpty => in_force("an empty network namespace of its own"),
+            Network::Named(named) => (Standing::InForce, named.how()),
+        },
         Layer::Broker => not_applicable("nothing of this ceiling goes through it"),
         Layer::Limits => {
             let held =

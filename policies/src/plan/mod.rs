@@ -16,11 +16,13 @@ mod files;
 mod layers;
 mod layout;
 mod limits;
+pub mod network;
 mod provide;
 pub(crate) mod wanted;
 
 pub use decide::{NEWEST_ABI, plan};
 pub use explain::explain;
+pub use network::{NamedNetwork, NetworkLimits};
 
 use crate::{
     layer::LayerState,
@@ -192,16 +194,22 @@ pub enum FilterName {
     Command,
     /// A foreign command that may execute programs (Landlock says which).
     CommandExec,
+    /// A foreign command without `exec` whose ceiling opens the network.
+    CommandNet,
+    /// A foreign command with both.
+    CommandNetExec,
 }
 
 /// The network's part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// One prepared empty network namespace, shared: no sockets are granted.
     SharedEmpty,
     /// A new empty network namespace for this jail alone.
     OwnEmpty,
+    /// A new one from which granted hosts can be reached, or in which granted ports are served.
+    Named(Box<NamedNetwork>),
 }
 
 /// Host user outside the jail.

@@ -104,8 +104,7 @@ fn of_plans() {
     let sh = ready::get("sh").unwrap();
     let mut text = String::new();
     for (name, policy, options) in [
-        ("net", &sh, with("net=a.com:443")),
-        ("serve", &sh, with("serve=8080")),
+        ("db", &sh, with("db=x.db")),
         ("/proc", &sh, with("file.read=/proc/*")),
         ("a socket", &sh, with("file=/run/docker.sock")),
         ("no home", &sh, homeless),
@@ -118,6 +117,8 @@ fn of_plans() {
         ("disk", &sh, limited(|limits| limits.disk = Some(Bytes(0)))),
         ("pids", &sh, limited(|limits| limits.pids = Some(Setting::At(0)))),
         ("nofile", &sh, limited(|limits| limits.nofile = Some(3))),
+        ("serve", &sh, with("serve")),
+        ("both ways", &sh, with("serve=80,net=a.com")),
         ("wall", &sh, limited(|limits| limits.wall = Some(Setting::At(Millis(0))))),
     ] {
         let refusal = planned(policy, options, &host()).unwrap_err();

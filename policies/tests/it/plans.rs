@@ -267,12 +267,27 @@ fn root_gets_an_unused_user_and_the_shared_network() {
 
 #[test]
 fn what_is_not_built_is_refused_for_commands_and_a_row_for_the_runtime() {
-    for ceiling in ["net=a.com", "serve=80", "llm", "db=x.db"] {
+    for ceiling in ["llm", "memory", "db=x.db"] {
         let refusal = ready_plan("sh", with(ceiling, command(&["true"])), &host()).unwrap_err();
         assert!(matches!(refusal, Refusal::NotBuilt { .. }), "{refusal}");
         let plan = run_plan(ceiling);
         assert!(plan.capabilities.iter().any(|row| row.granted && row.fit == Fit::NotBuilt));
     }
+}
+
+#[test]
+fn a_command_gets_sockets_only_with_a_network_to_use_them_in() {
+    let of = |ceiling: &str| ready_plan("sh", with(ceiling, command(&["true"])), &root()).unwrap();
+    let plan = of("net=a.com");
+    assert!(matches!(plan.network, Network::Named(_)));
+    assert_eq!(plan.filter, Some(FilterName::CommandNet));
+    assert!(node(&plan, "/etc/resolv.conf").is_some() && plan.environment.contains_key("https_proxy"));
+    let plan = of("serve=8080,exec");
+    assert!(matches!(plan.network, Network::Named(_)));
+    assert_eq!(plan.filter, Some(FilterName::CommandNetExec));
+    assert!(node(&plan, "/etc/resolv.conf").is_none() && !plan.environment.contains_key("https_proxy"));
+    let plan = run_plan("net=a.com");
+    assert_eq!((plan.network, plan.filter), (Network::OwnEmpty, Some(FilterName::Runtime)));
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub(super) enum Filter {
     Runtime,
     Command,
     CommandExec,
+    CommandNet,
+    CommandNetExec,
+    Egress,
     Init,
 }
 
@@ -63,7 +66,7 @@ const ALLOW: u32 = 0x7fff_0000;
 struct Arch {
     audit: u32,
     rows: &'static [Row],
-    programs: [(Filter, &'static [sock_filter]); 4],
+    programs: [(Filter, &'static [sock_filter]); 7],
 }
 
 fn arches() -> [Arch; 2] {
@@ -75,6 +78,9 @@ fn arches() -> [Arch; 2] {
                 (Filter::Runtime, x86_64::RUNTIME),
                 (Filter::Command, x86_64::COMMAND),
                 (Filter::CommandExec, x86_64::COMMAND_EXEC),
+                (Filter::CommandNet, x86_64::COMMAND_NET),
+                (Filter::CommandNetExec, x86_64::COMMAND_NET_EXEC),
+                (Filter::Egress, x86_64::EGRESS),
                 (Filter::Init, x86_64::INIT),
             ],
         },
@@ -85,6 +91,9 @@ fn arches() -> [Arch; 2] {
                 (Filter::Runtime, aarch64::RUNTIME),
                 (Filter::Command, aarch64::COMMAND),
                 (Filter::CommandExec, aarch64::COMMAND_EXEC),
+                (Filter::CommandNet, aarch64::COMMAND_NET),
+                (Filter::CommandNetExec, aarch64::COMMAND_NET_EXEC),
+                (Filter::Egress, aarch64::EGRESS),
                 (Filter::Init, aarch64::INIT),
             ],
         },
@@ -146,7 +155,7 @@ fn expected(row: &Row, args: [u64; 6]) -> u32 {
     };
     match (verdict, row.filter) {
         (Verdict::Allow, _) => ALLOW,
-        (_, Filter::Init) => KILL_PROCESS,
+        (_, Filter::Init | Filter::Egress) => KILL_PROCESS,
         (Verdict::Deny, _) => USER_NOTIF,
         (Verdict::Unknown, _) => ENOSYS,
     }
@@ -191,7 +200,7 @@ fn every_call_of_the_table_has_its_verdict_on_both_architectures() {
                     assert_eq!(got, expected(row, args), "{filter:?} {} {args:x?}", row.name);
                 }
             }
-            let unknown = if filter == Filter::Init { KILL_PROCESS } else { ENOSYS };
+            let unknown = if matches!(filter, Filter::Init | Filter::Egress) { KILL_PROCESS } else { ENOSYS };
             let top = if arch.audit == AUDIT_X86_64 { 0x4000_0000 } else { u32::MAX };
             for number in (0..2000).chain([0x3fff_ffff, top - 1]) {
                 if rows.iter().all(|row| row.number != number) {
@@ -265,13 +274,18 @@ fn what_everyone_is_refused_is_refused_by_every_filter() {
     for arch in arches() {
         for (filter, program) in arch.programs {
             for name in named {
+                let sockets = matches!(filter, Filter::CommandNet | Filter::CommandNetExec | Filter::Egress);
+                if sockets && matches!(name, "connect" | "bind") {
+                    continue;
+                }
                 let row = arch.rows.iter().find(|row| row.name == name && row.filter == Filter::Command);
                 let number = row.map(|row| row.number);
                 let Some(number) = number else {
                     assert_eq!((name, arch.audit), ("kexec_file_load", AUDIT_AARCH64));
                     continue;
                 };
-                let refused = if filter == Filter::Init { KILL_PROCESS } else { USER_NOTIF };
+                let refused =
+                    if matches!(filter, Filter::Init | Filter::Egress) { KILL_PROCESS } else { USER_NOTIF };
                 assert_eq!(evaluate(program, arch.audit, number, [0; 6]), refused, "{filter:?} {name}");
             }
         }
@@ -290,11 +304,11 @@ fn only_the_first_exec_passes() {
                 evaluate(&program, arch.audit, execveat, [fd, path, 1, 1, flags, 0])
             };
             let other = match filter {
-                Filter::Runtime | Filter::Command => USER_NOTIF,
-                Filter::CommandExec => ALLOW,
-                Filter::Init => KILL_PROCESS,
+                Filter::Runtime | Filter::Command | Filter::CommandNet => USER_NOTIF,
+                Filter::CommandExec | Filter::CommandNetExec => ALLOW,
+                Filter::Init | Filter::Egress => KILL_PROCESS,
             };
-            let first = if filter == Filter::Init { KILL_PROCESS } else { ALLOW };
+            let first = if matches!(filter, Filter::Init | Filter::Egress) { KILL_PROCESS } else { ALLOW };
             assert_eq!(at(700, path, 0x1000), first, "{filter:?}");
             for (fd, path, flags) in [
                 (701, path, 0x1000),
