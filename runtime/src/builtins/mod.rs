@@ -8,6 +8,7 @@ pub mod context;
 mod arrays;
 mod assertions;
 mod bytes;
+mod chart;
 mod cipher;
 mod complex;
 mod config;
@@ -227,6 +228,7 @@ static FAMILIES: &[&[Builtin]] = &[
     bytes::TABLE,
     hash::TABLE,
     cipher::TABLE,
+    chart::TABLE,
     config::TABLE,
     arrays::TABLE,
     arrays::LINEAR,
