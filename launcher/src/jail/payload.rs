@@ -169,8 +169,9 @@ fn hard_nofile(wanted: u64) -> Result<u64, Errno> {
 
 fn resource_limits(staged: &Staged) -> Result<(), Failure> {
     let step = Step::ResourceLimits;
-    // No core files: they would be written by the host's handler, with the jail's memory in them.
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).at(step)?;
+    // No core files, and no visit of the host's handler, which runs as the host's root: 0 only forbids files, the special
+    // value 1 also the pipe to a handler (core(5); Linux fs/coredump.c). The filter lets nobody change it.
+    setrlimit(Resource::RLIMIT_CORE, 1, 1).at(step)?;
     if let Some(processes) = staged.processes {
         // init counts on the same account.
         setrlimit(Resource::RLIMIT_NPROC, processes + 1, processes + 1).at(step)?;

@@ -1,9 +1,11 @@
-//! Memory that no process's pages show: what waits in sockets and pipes, and what is mapped shared.
+//! Memory that no process's pages show: what waits in sockets and pipes, what is mapped shared, and page tables.
 //!
 //! Pages of a shared mapping stay in memory when a process takes them from its tables, so such a mapping counts whole.
-//! Buffers count by the most that they can hold; once that is beyond the limit each one is asked.
+//! Buffers count by the most that they can hold; once that is beyond the limit each one is asked. Page tables of a wide
+//! mapping that is only read take memory though none of its pages does.
 //!
-//! Bounds of this means: descriptors on their way through a socket belong to no process. The kernel lets one user have as
+//! Bounds of this means: what else the kernel keeps for a process (its list of mappings, timers, watches) isn't counted; it
+//! is bounded for each process by the kernel's own settings. Descriptors on their way through a socket belong to no process. The kernel lets one user have as
 //! many of those as one process may have open. (Files without a name could hide any amount there: where memory is held by
 //! looks, the filter refuses memfd_create.)
 //! Source: proc_pid_fd(5), proc_pid_maps(5), proc_pid_status(5), pidfd_getfd(2), unix(7) "SIOCOUTQ", pipe(7).
@@ -81,6 +83,20 @@ impl Hidden {
         }
         bytes
     }
+}
+
+/// Tables of pages. A table of 4 KiB serves 2 MiB, so they can't be beyond `room` unless that much is mapped.
+pub(super) fn in_page_tables(pids: &[Pid], mapped: u64, room: u64) -> u64 {
+    // Twice: the upper levels, and what mappings that lie apart waste.
+    if mapped / 256 <= room {
+        return 0;
+    }
+    let of = |pid: &Pid| -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmPTE:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+    };
+    pids.iter().filter_map(of).sum()
 }
 
 /// What is mapped shared and without a file's name, each mapping whole and once.

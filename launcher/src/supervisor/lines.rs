@@ -1,6 +1,10 @@
 //! Output as lines for the report.
 //!
-//! Invariant: bounded by the bytes that the caller wants to keep, whatever the program prints.
+//! Invariant: bounded by the bytes that the caller wants to keep, whatever the program prints, and by [`MOST_LINES`]: a
+//! line costs some 50 bytes besides its own, which output made of line breaks would multiply.
+
+/// Most lines that are kept.
+const MOST_LINES: usize = 1 << 19;
 
 /// Splits bytes into lines.
 #[derive(Debug)]
@@ -104,6 +108,11 @@ impl Lines {
 
     fn end_line(&mut self) {
         let bytes = std::mem::take(&mut self.partial);
+        if self.lines.len() >= MOST_LINES {
+            self.cut = Cut::Short;
+            self.left = 0;
+            return;
+        }
         let line = String::from_utf8(bytes).unwrap_or_else(|error| {
             self.replaced = Replaced::Some;
             String::from_utf8_lossy(error.as_bytes()).into_owned()
@@ -138,6 +147,15 @@ mod tests {
     fn bytes_that_are_not_text_are_replaced_and_flagged() {
         let (lines, replaced, _) = split(&[b"a\xffb\n"], 100);
         assert_eq!((lines, replaced), (vec!["a\u{fffd}b".to_owned()], Replaced::Some));
+    }
+
+    #[test]
+    fn endless_line_breaks_cost_little() {
+        let breaks = vec![b'\n'; MOST_LINES];
+        let (lines, _, cut) = split(&[&breaks], 1 << 30);
+        assert_eq!((lines.len(), cut), (MOST_LINES, Cut::Whole));
+        let (lines, _, cut) = split(&[&breaks, &breaks, b"more"], 1 << 30);
+        assert_eq!((lines.len(), cut), (MOST_LINES, Cut::Short));
     }
 
     #[test]

@@ -110,7 +110,10 @@ impl Tree {
                 let program = pids.get(1..).unwrap_or_default();
                 let shared = if mapped > room { hidden::in_mappings(program) } else { 0 };
                 let room = room.saturating_sub(shared);
+                let tables = hidden::in_page_tables(program, mapped, room);
+                let room = room.saturating_sub(tables);
                 seen.saturating_add(shared)
+                    .saturating_add(tables)
                     .saturating_add(self.hidden.get_or_insert_with(Hidden::new).in_buffers(program, room))
             }
         };
