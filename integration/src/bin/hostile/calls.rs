@@ -142,6 +142,10 @@ const COMMON: &[(&str, Act)] = calls! {
     "personality-no-randomize" => SYS_personality(0x0004_0000),
     "personality-read-implies-exec" => SYS_personality(0x0040_0000),
     "prlimit-other" => SYS_prlimit64(getpid().as_raw(), libc::RLIMIT_CORE, leak_words(&[0, 0]), 0),
+    "prlimit-core" => SYS_prlimit64(0, libc::RLIMIT_CORE, leak_words(&[0, 0]), 0),
+    "setrlimit-core" => SYS_setrlimit(libc::RLIMIT_CORE, leak_words(&[0, 0])),
+    "fcntl-lease" => SYS_fcntl(own_fd_to_read(), libc::F_SETLEASE, libc::F_RDLCK),
+    "fcntl-notify" => SYS_fcntl(int(NO_FD), 1026, 1),
     "sync" => SYS_sync(),
     "mknod-char" => SYS_mknodat(int(AT_FDCWD), leak(b"hostile-char"), libc::S_IFCHR | 0o600, 0x103, 0),
     "mknod-block" => SYS_mknodat(int(AT_FDCWD), leak(b"hostile-block"), libc::S_IFBLK | 0o600, 0x700, 0),
@@ -227,6 +231,11 @@ fn own_file() -> usize {
 fn own_fd() -> usize {
     let file = OpenOptions::new().create(true).append(true).open("hostile-own");
     file.map_or(int(NO_FD), |file| int(file.into_raw_fd()))
+}
+
+fn own_fd_to_read() -> usize {
+    let _made = std::fs::write("hostile-lease", "x");
+    std::fs::File::open("hostile-lease").map_or(int(NO_FD), |file| int(file.into_raw_fd()))
 }
 
 fn pair() -> usize {

@@ -33,6 +33,7 @@ pub(crate) fn attack(arguments: &[&str]) {
         "shm" => file("/dev/shm/hostile-fill", mib),
         "memfd" => memfd(mib),
         "shared-forgotten" => shared_forgotten(mib),
+        "page-tables" => page_tables(mib),
         "code" => return code(),
         _unknown => return say("unknown-way", way),
     };
@@ -186,6 +187,19 @@ fn memfd(mib: usize) -> Result<usize, Errno> {
         }
     }
     Ok(held)
+}
+
+/// In the tables of a mapping of which one byte in every 2 MiB is read: all of them are the one page of zeros.
+fn page_tables(mib: usize) -> Result<usize, Errno> {
+    let reach = mib * MIB * 512;
+    let at = map(reach, libc::MAP_PRIVATE)?;
+    // MADV_NOHUGEPAGE: the one large page of zeros would need no table.
+    call(libc::SYS_madvise, [at, reach, 15, 0, 0, 0])?;
+    for place in (at..at + reach).step_by(2 * MIB) {
+        // SAFETY: inside a mapping of ours that nothing else refers to.
+        unsafe { std::ptr::with_exposed_provenance::<u8>(place).read_volatile() };
+    }
+    Ok(mib * MIB)
 }
 
 /// In a shared mapping whose pages are taken from the process's tables again: they stay in memory all the same.

@@ -14,9 +14,16 @@ fn tight(who: Who) -> Given {
 #[test]
 fn memory_is_counted_over_all_that_holds_it() {
     for who in Who::all() {
-        for way in
-            ["anonymous", "processes", "sockets", "pipes", "memfd", "shared-forgotten", "undumpable-sockets"]
-        {
+        for way in [
+            "anonymous",
+            "processes",
+            "sockets",
+            "pipes",
+            "memfd",
+            "shared-forgotten",
+            "undumpable-sockets",
+            "page-tables",
+        ] {
             let ended = tight(*who).run(&["memory", way, MUCH]);
             // Files without a name, on their way through a socket, are seen by a cgroup only.
             if way == "memfd" && means(&ended, LimitName::Memory).starts_with("polling") {
@@ -51,7 +58,16 @@ fn scratch_counts_as_disk_and_as_memory() {
 #[test]
 fn within_the_limits_all_of_this_works() {
     for who in Who::all() {
-        for way in ["anonymous", "processes", "sockets", "pipes", "scratch", "shm", "shared-forgotten"] {
+        for way in [
+            "anonymous",
+            "processes",
+            "sockets",
+            "pipes",
+            "scratch",
+            "shm",
+            "shared-forgotten",
+            "page-tables",
+        ] {
             let ended = tight(*who).run(&["memory", way, "8", "100"]).expect(Verdict::Ok);
             ended.says("kept", "yes");
         }
