@@ -19,10 +19,18 @@ if command -v cargo-deny >/dev/null 2>&1; then
 else
   printf '\nskipped: licences and sources: cargo-deny is not installed\n'
 fi
-say 'tests'
-cargo test --workspace --locked
 say 'kernel matrix: 6.1'
 code=0
 scripts/kernels.sh 6.1 || code=$?
 # 77: something that it takes is not to be had here, and it has said what.
 [ "$code" = 0 ] || [ "$code" = 77 ]
+say 'tests'
+seen=$(mktemp)
+trap 'rm -f "$seen"' EXIT
+# Shown, so that what a test says of its being skipped is seen and counted.
+cargo test --workspace --locked --no-fail-fast -- --show-output 2>&1 | tee "$seen"
+awk '
+  /^test result:/ { passed += $4; failed += $6 }
+  /^ *skipped: / { skipped++ }
+  END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit failed > 0 || passed == 0 }
+' "$seen"
