@@ -186,6 +186,27 @@ fn a_built_executable_carries_program_modules_and_ceiling() {
 }
 
 #[test]
+fn every_example_runs_and_passes_its_tests() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let folder = Folder::new(&[]);
+    let mut seen = 0;
+    for language in fs::read_dir(examples).unwrap().flatten() {
+        for example in fs::read_dir(language.path()).unwrap().flatten() {
+            let path = example.path().display().to_string();
+            if !path.ends_with(".syn") {
+                continue;
+            }
+            seen += 1;
+            for command in ["run", "test"] {
+                let ended = folder.go("thirdwall", &[command, &path]);
+                assert_eq!(ended.code, 0, "{command} {path}: {ended:?}");
+            }
+        }
+    }
+    assert!(seen >= 3, "the examples are gone");
+}
+
+#[test]
 fn fuel_ends_a_program_that_never_ends() {
     let folder = Folder::new(&[("p.syn", "print(\"before\")\nwhile true\n    let x be 1\n")]);
     let ended = folder.go("thirdwall", &["run", "--sandbox", "--fuel", "100000", "p.syn"]);
