@@ -252,6 +252,40 @@ fn exec_granted_lifts_nothing_but_exec() {
 }
 
 #[test]
+fn a_granted_host_opens_no_other_kind_of_socket() {
+    let denied = [
+        "socket-unix",
+        "socket-netlink",
+        "socket-vsock",
+        "socket-alg",
+        "socket-packet",
+        "socket-raw",
+        "socketpair-dgram",
+        "socketpair-dgram-nonblock",
+        "socketpair-high-bits",
+    ];
+    let mut acts = vec!["calls", "socket-inet", "socket-inet6"];
+    acts.extend(denied);
+    for who in Who::all() {
+        let ended =
+            Given::bare(*who).flag("--cap-set", "stdout,net=example.com:443").run(&acts).expect(Verdict::Ok);
+        ended.each_says(&denied, "EPERM");
+        ended.each_says(&["socket-inet", "socket-inet6"], "ok");
+        assert_eq!(ended.refused_calls().len(), denied.len());
+        let others: Vec<_> = refused().into_iter().filter(|(_, call, _)| !NETWORK.contains(call)).collect();
+        for some in others.chunks(100) {
+            let mut acts = vec!["calls"];
+            acts.extend(some.iter().map(|(act, ..)| *act));
+            let given = Given::bare(*who).flag("--cap-set", "stdout,net=example.com:443");
+            given.run(&acts).expect(Verdict::Ok).each_says(&acts[1..], "EPERM");
+        }
+    }
+}
+
+/// Calls that a granted host does allow.
+const NETWORK: [&str; 7] = ["socket", "socketpair", "connect", "bind", "listen", "accept", "accept4"];
+
+#[test]
 fn a_flood_of_refused_calls_is_slowed_and_counted() {
     let ended = Given::bare(Who::ordinary()).run(&["processes", "flood", "1000"]).expect(Verdict::Ok);
     let report = ended.report();

@@ -72,7 +72,12 @@ fn nothing_survives_a_killed_launcher() {
     for who in everybody {
         for round in 0..rounds {
             let mark = format!("sudden-death-{}-{who:?}-{round}", std::process::id());
-            let mut launcher = Given::bare(*who).start(&["processes", "outlive", "3", &mark]);
+            // Every fourth has a network, and with it one helper more.
+            let given = match round % 4 {
+                0 => Given::bare(*who).flag("--cap-set", "stdout,net=example.com:443"),
+                _ => Given::bare(*who),
+            };
+            let mut launcher = given.start(&["processes", "outlive", "3", &mark]);
             // Evenly over 0 to 15 ms, in an order that differs from run to run.
             let moment = (round * 7_919 + seed) % 15_000;
             thread::sleep(Duration::from_micros(moment));

@@ -12,7 +12,8 @@ use data::Data;
 use std::fmt::Write as _;
 
 pub(super) const TABLE: &[Builtin] = &[
-    Builtin::new("chart_svg", &["kind", "data", "options"], 2, |c, a| Ok(Value::string(drawn(c, a)?))).cost(Cost::Own),
+    Builtin::new("chart_svg", &["kind", "data", "options"], 2, |c, a| Ok(Value::string(drawn(c, a)?)))
+        .cost(Cost::Own),
     Builtin::new("chart", &["kind", "data", "options"], 2, |c, a| {
         let svg = drawn(c, a)?;
         Ok(Value::record([("node", Value::text("chart")), ("kind", a.take(0)), ("svg", Value::string(svg))]))
@@ -21,7 +22,8 @@ pub(super) const TABLE: &[Builtin] = &[
 ];
 
 const KEYS: [&str; 12] = [
-    "title", "width", "height", "colors", "labels", "x", "y", "x_label", "y_label", "legend", "bins", "stacked",
+    "title", "width", "height", "colors", "labels", "x", "y", "x_label", "y_label", "legend", "bins",
+    "stacked",
 ];
 /// Colours that are told apart, also by people who see red and green alike (Okabe and Ito).
 const COLORS: [&str; 8] =
@@ -127,7 +129,9 @@ fn frame(options: Option<&Map>, shown: usize) -> Result<Frame, Fault> {
                 frame.colors = list.iter().map(color).collect::<Result<_, _>>()?;
             }
             key if KEYS.contains(&key) => {}
-            key => return Err(raised(format!("chart_svg: unknown option '{key}', one of {}", KEYS.join(", ")))),
+            key => {
+                return Err(raised(format!("chart_svg: unknown option '{key}', one of {}", KEYS.join(", "))));
+            }
         }
     }
     if shown > COLORS.len() && !own {
@@ -142,7 +146,9 @@ fn frame(options: Option<&Map>, shown: usize) -> Result<Frame, Fault> {
 /// `#rgb`, `#rrggbb`, `#rrggbbaa` or a plain name: nothing that ends the attribute.
 fn color(v: &Value) -> Result<String, Fault> {
     let well = v.as_text().filter(|t| match t.strip_prefix('#') {
-        Some(digits) => matches!(digits.len(), 3 | 4 | 6 | 8) && digits.bytes().all(|b| b.is_ascii_hexdigit()),
+        Some(digits) => {
+            matches!(digits.len(), 3 | 4 | 6 | 8) && digits.bytes().all(|b| b.is_ascii_hexdigit())
+        }
         None => !t.is_empty() && t.len() <= 30 && t.bytes().all(|b| b.is_ascii_alphabetic()),
     });
     match well {
@@ -421,7 +427,8 @@ fn stroke(out: &mut String, plane: &Plane, piece: &[(f64, Option<f64>)], color: 
             n(plane.at_x(last.0))
         );
     }
-    let _ = write!(out, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>");
+    let _ =
+        write!(out, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>");
 }
 
 fn slices(out: &mut String, data: &Data, frame: &Frame, kind: Kind) -> Result<(), Fault> {
@@ -476,7 +483,14 @@ fn slices(out: &mut String, data: &Data, frame: &Frame, kind: Kind) -> Result<()
                 n(y)
             );
             let name = data.labels.get(i).cloned().unwrap_or_else(|| (i + 1).to_string());
-            text(out, x + 14.0, y + 9.0, "start", 12, &format!("{name} ({}%)", short((value / total * 1000.0).round() / 10.0)));
+            text(
+                out,
+                x + 14.0,
+                y + 9.0,
+                "start",
+                12,
+                &format!("{name} ({}%)", short((value / total * 1000.0).round() / 10.0)),
+            );
         }
         start = end;
     }
