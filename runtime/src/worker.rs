@@ -95,6 +95,9 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
         out.end(exit, 0, 0, None);
         return exit;
     }
+    if header.mode == Mode::Check {
+        return check(Source::new(&header.file, &text), &mut given, out);
+    }
     let program = match synsema::load(Source::new(&header.file, &text), &mut given) {
         Ok(program) => Rc::new(program),
         Err(failure) => {
@@ -106,10 +109,6 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
             return 1;
         }
     };
-    if header.mode == Mode::Check {
-        out.borrow_mut().end(0, 0, 0, None);
-        return 0;
-    }
     let settings = Settings {
         ceiling,
         base: header.workdir.map(|workdir| Base { workdir, home: header.home }),
@@ -160,6 +159,27 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
             finish(&mut out, &end)
         }
     }
+}
+
+/// `check`: errors, or warnings that don't change the exit code.
+fn check(source: Source, modules: &mut dyn Loader, out: &Rc<RefCell<Frames>>) -> i32 {
+    let mut out = out.borrow_mut();
+    let exit = match synsema::check(source, modules) {
+        Ok(warnings) => {
+            for warning in warnings {
+                out.send(&Frame::Log(warning));
+            }
+            0
+        }
+        Err(failure) => {
+            for error in &failure.errors {
+                out.send(&Frame::Error(diagnostic::of_load(error, &failure.sources)));
+            }
+            1
+        }
+    };
+    out.end(exit, 0, 0, None);
+    exit
 }
 
 fn test(

@@ -1,6 +1,7 @@
 //! A program with its modules, loaded all or nothing.
 
 use super::ast::{Block, StmtKind};
+use super::warn::Warning;
 use super::{compile, parser, resolve};
 use crate::bytecode::{ModuleInfo, Program};
 use crate::error::LoadError;
@@ -47,6 +48,10 @@ struct Loading<'l> {
     path: Vec<String>,
     /// Finished modules by name.
     done: HashMap<String, u32>,
+    /// Warnings with the file that each is about.
+    warnings: Vec<(u32, Warning)>,
+    /// Whether anybody wants them.
+    checking: bool,
 }
 
 /// Loads a program.
@@ -54,7 +59,14 @@ struct Loading<'l> {
 /// # Errors
 /// Everything found wrong before the first statement runs.
 pub fn load(source: Source, loader: &mut dyn Loader) -> Result<Program, Failure> {
-    let mut loading = Loading { loader, program: Program::default(), path: Vec::new(), done: HashMap::new() };
+    let mut loading = Loading {
+        loader,
+        program: Program::default(),
+        path: Vec::new(),
+        done: HashMap::new(),
+        warnings: Vec::new(),
+        checking: false,
+    };
     match loading.file(source, false) {
         Ok(info) => {
             loading.program.top = info.top;
@@ -64,12 +76,28 @@ pub fn load(source: Source, loader: &mut dyn Loader) -> Result<Program, Failure>
     }
 }
 
-/// Reads a program without keeping it.
+/// Reads a program without keeping it; the warnings, as `file:line:column: message`.
 ///
 /// # Errors
 /// As [`load`].
-pub fn check(source: Source, loader: &mut dyn Loader) -> Result<(), Failure> {
-    load(source, loader).map(|_| ())
+pub fn check(source: Source, loader: &mut dyn Loader) -> Result<Vec<String>, Failure> {
+    let mut loading = Loading {
+        loader,
+        program: Program::default(),
+        path: Vec::new(),
+        done: HashMap::new(),
+        warnings: Vec::new(),
+        checking: true,
+    };
+    if let Err(errors) = loading.file(source, false) {
+        return Err(Failure { sources: loading.program.sources, errors });
+    }
+    let shown = |(file, warning): &(u32, Warning)| {
+        let source = &loading.program.sources[*file as usize];
+        let place = source.place(warning.at);
+        format!("warning: {}:{}:{}: {}", source.name, place.line, place.column, warning.message)
+    };
+    Ok(loading.warnings.iter().map(shown).collect())
 }
 
 impl Loading<'_> {
@@ -88,8 +116,25 @@ impl Loading<'_> {
         let modules = self.modules(&tree.body, &source.name, file);
         self.path.pop();
         let modules = modules?;
+        if self.checking {
+            self.warn(&tree.body, &modules, file);
+        }
         let resolved = resolve::resolve(&tree.body, &[]);
         compile::compile(&mut self.program, &tree.body, &resolved, file, &modules, &[], false)
+    }
+
+    fn warn(&mut self, body: &Block, modules: &HashMap<Rc<str>, u32>, file: u32) {
+        let mut aliases = HashMap::new();
+        for stmt in body {
+            if let StmtKind::Use(path, alias) = &stmt.kind
+                && let Some(index) = modules.get(path)
+            {
+                let module = &self.program.modules[*index as usize].module;
+                aliases.insert(alias.text.clone(), module.exports.keys().cloned().collect());
+            }
+        }
+        let found = super::warn::warnings(body, &aliases);
+        self.warnings.extend(found.into_iter().map(|w| (file, w)));
     }
 
     fn modules(

@@ -10,6 +10,8 @@ mod parser;
 pub mod program;
 mod resolve;
 mod token;
+mod warn;
 
 pub use load::{Failure, Loader, NoModules, check, load};
 pub use needs::needs;
+pub use warn::Warning;

@@ -81,3 +81,27 @@ fn a_broken_job_is_refused() {
     let frames = tempfile::tempfile().expect("a file");
     assert_eq!(runtime::worker::run(job, frames), 1);
 }
+
+#[test]
+fn check_warns_of_what_can_not_be_meant() {
+    let mut header = JobHeader::run("a.syn", None);
+    header.mode = Mode::Check;
+    let source = "task f(xs)\n    set xs[0] to 1\neach x in [1]\n    set x to 2\nfind_all(\"a\", \"b\")\ntask g(xs)\n    set xs[0] to 1\n    give xs\n";
+    let (exit, frames) = run(&header, source);
+    assert_eq!(exit, 0);
+    let logs: Vec<&str> = frames
+        .iter()
+        .filter_map(|f| match f {
+            Frame::Log(t) => Some(t.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        logs,
+        [
+            "warning: a.syn:2:9: 'xs' is a copy of the caller's value: what is written to it here is lost — give it back",
+            "warning: a.syn:4:9: 'x' is the loop's own copy: what is written to it here is lost — give it back",
+            "warning: a.syn:5:1: 'find_all' is an old name, write regex_find_all",
+        ]
+    );
+}
