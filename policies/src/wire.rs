@@ -76,6 +76,9 @@ pub struct JobHeader {
     pub file: String,
     /// The host's ceiling in the grammar of `--cap-set`; absent: none was given.
     pub ceiling: Option<String>,
+    /// Grants of the command line, in the same grammar; only SCUA has some.
+    #[serde(default)]
+    pub granted: Option<String>,
     /// Which builtins exist.
     pub profile: Profile,
     /// Fuel for the whole run.
@@ -117,6 +120,7 @@ impl JobHeader {
             language: Language::Synsema,
             file: file.to_owned(),
             ceiling,
+            granted: None,
             profile: Profile::Native,
             fuel: None,
             heap: None,

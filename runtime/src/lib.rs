@@ -13,6 +13,7 @@ pub mod bytecode;
 pub mod diagnostic;
 pub mod error;
 pub mod partition;
+pub mod scua;
 pub mod source;
 pub mod synsema;
 pub mod vm;

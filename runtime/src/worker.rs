@@ -7,6 +7,7 @@ use crate::bytecode::Program;
 use crate::diagnostic;
 use crate::partition::host::Host;
 use crate::partition::{Logs, Profile, Settings};
+use crate::scua;
 use crate::source::Source;
 use crate::synsema::{self, Loader, program};
 use policies::audit::Entry;
@@ -64,7 +65,10 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
         Err(e) => return fail(out, &format!("failed to read the ceiling: {e}")),
     };
     if header.language == Language::Scua {
-        return fail(out, "this runtime has no SCUA front end");
+        return match ceiling_of(header.granted.as_deref()) {
+            Ok(granted) => scua(header, job.source, (ceiling, granted), out, broker),
+            Err(e) => fail(out, &e),
+        };
     }
     let Ok(text) = String::from_utf8(job.source) else {
         let mut out = out.borrow_mut();
@@ -111,7 +115,7 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
     };
     let settings = Settings {
         ceiling,
-        base: header.workdir.map(|workdir| Base { workdir, home: header.home }),
+        base: header.workdir.clone().map(|workdir| Base { workdir, home: header.home.clone() }),
         profile: match header.profile {
             wire::Profile::Native => Profile::Native,
             wire::Profile::Pure => Profile::Pure,
@@ -124,18 +128,9 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
             Logs::Stderr
         },
     };
-    let host = Rc::new(RefCell::new(Outside {
-        out: out.clone(),
-        args: header.args,
-        env: header.env,
-        interactive: header.interactive,
-        mode: header.mode,
-        clock: if header.deterministic { Clock::Fixed(header.now) } else { Clock::System },
-        captured: Vec::new(),
-        verbose: header.verbose,
-        broker,
-    }));
-    match header.mode {
+    let mode = header.mode;
+    let host = Rc::new(RefCell::new(Outside::new(header, out, broker)));
+    match mode {
         Mode::Run | Mode::Check | Mode::Needs => {
             let outcome = program::run(program, settings, Box::new(host));
             let mut out = out.borrow_mut();
@@ -180,6 +175,75 @@ fn check(source: Source, modules: &mut dyn Loader, out: &Rc<RefCell<Frames>>) ->
     };
     out.end(exit, 0, 0, None);
     exit
+}
+
+fn ceiling_of(granted: Option<&str>) -> Result<Ceiling, String> {
+    match granted {
+        None => Ok(Ceiling::none()),
+        Some(text) => Ceiling::parse(text).map_err(|e| format!("failed to read the grants: {e}")),
+    }
+}
+
+/// A program of the second language.
+fn scua(
+    header: wire::JobHeader,
+    source: Vec<u8>,
+    (ceiling, granted): (Option<Ceiling>, Ceiling),
+    out: &Rc<RefCell<Frames>>,
+    broker: Option<Broker>,
+) -> i32 {
+    if header.mode == Mode::Needs {
+        // Rights come from flags alone, and a program is one file.
+        let mut out = out.borrow_mut();
+        let line = serde_json::to_string(&wire::Needs::default()).unwrap_or_default();
+        out.send(&Frame::Print(line));
+        out.end(0, 0, 0, None);
+        return 0;
+    }
+    let program = match scua::load(&header.file, &source, &[]) {
+        Ok(program) => Rc::new(program),
+        Err(error) => {
+            let text = String::from_utf8_lossy(&source);
+            let mut out = out.borrow_mut();
+            out.send(&Frame::Error(scua::program::refused(&error, &header.file, &text)));
+            out.end(1, 0, 0, None);
+            return 1;
+        }
+    };
+    drop(source);
+    if header.mode == Mode::Check {
+        out.borrow_mut().end(0, 0, 0, None);
+        return 0;
+    }
+    if header.mode == Mode::Test {
+        return fail(out, "SCUA has no `test` blocks");
+    }
+    let grants = scua::program::Grants {
+        ceiling,
+        granted,
+        base: header.workdir.clone().map(|workdir| Base { workdir, home: header.home.clone() }),
+        fuel: header.fuel,
+        memory: header.heap,
+        virtual_time: header.deterministic,
+    };
+    let mode = header.mode;
+    let host = Rc::new(RefCell::new(Outside::new(header, out, broker)));
+    let outcome = scua::program::run(program, grants, Vec::new(), Box::new(host.clone()));
+    let mut out = out.borrow_mut();
+    if mode == Mode::Conform {
+        let errors: Vec<&str> = outcome.errors.iter().map(|e| e.text.as_str()).collect();
+        let line = serde_json::json!({
+            "ok": outcome.end.exit == 0,
+            "out": host.borrow().captured,
+            "err": errors,
+        });
+        out.send(&Frame::Print(line.to_string()));
+        return finish(&mut out, &EndFrame { exit: 0, ..outcome.end });
+    }
+    for error in &outcome.errors {
+        out.send(&Frame::Error(error.clone()));
+    }
+    finish(&mut out, &outcome.end)
 }
 
 fn test(
@@ -333,6 +397,22 @@ struct Outside {
     broker: Option<Broker>,
 }
 
+impl Outside {
+    fn new(header: wire::JobHeader, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> Self {
+        Self {
+            out: out.clone(),
+            args: header.args,
+            env: header.env,
+            interactive: header.interactive,
+            mode: header.mode,
+            clock: if header.deterministic { Clock::Fixed(header.now) } else { Clock::System },
+            captured: Vec::new(),
+            verbose: header.verbose,
+            broker,
+        }
+    }
+}
+
 impl Host for Outside {
     fn print(&mut self, text: &str) {
         match self.mode {
@@ -413,6 +493,10 @@ impl Host for Outside {
 
     fn env(&self, name: &str) -> Option<String> {
         self.env.get(name).cloned()
+    }
+
+    fn env_names(&self) -> Vec<String> {
+        self.env.keys().cloned().collect()
     }
 
     fn interactive(&self) -> bool {

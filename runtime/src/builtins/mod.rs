@@ -62,6 +62,8 @@ pub struct Builtin {
     pub reuses_first: bool,
     /// The name that replaces this one.
     pub deprecated: Option<&'static str>,
+    /// Arguments at most, in an exact partition.
+    pub most: u8,
     /// What it does.
     pub run: Run,
 }
@@ -99,6 +101,10 @@ pub enum Run {
     Calls(Calls),
     /// Not built: the message that it raises after its name.
     Missing(&'static str),
+    /// At once, in an exact partition: it charges for what it does, before it does it.
+    Exact(fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Value, Fault>),
+    /// With calls back or a wait, in an exact partition.
+    ExactCalls(fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>),
 }
 
 impl Builtin {
@@ -121,6 +127,7 @@ impl Builtin {
             cost: Cost::Linear,
             reuses_first: false,
             deprecated: None,
+            most: 0,
             run: Run::Plain(run),
         }
     }
@@ -137,6 +144,46 @@ impl Builtin {
         b.run = Run::Calls(run);
         b.cost = Cost::Own;
         b
+    }
+
+    /// One for exact partitions, with from `required` to `most` arguments (255: any number).
+    #[must_use]
+    pub const fn exact(
+        name: &'static str,
+        (required, most): (u8, u8),
+        run: fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Value, Fault>,
+    ) -> Self {
+        let mut b = Self::new(name, &[], required, |_, _| Ok(Value::Nothing));
+        b.positional = 255;
+        b.most = most;
+        b.run = Run::Exact(run);
+        b
+    }
+
+    /// One for exact partitions that calls back or waits.
+    #[must_use]
+    pub const fn exact_calls(
+        name: &'static str,
+        (required, most): (u8, u8),
+        run: fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>,
+    ) -> Self {
+        let mut b = Self::exact(name, (required, most), |_, _| Ok(Value::Nothing));
+        b.run = Run::ExactCalls(run);
+        b
+    }
+
+    /// Whether so many arguments may be given, in an exact partition.
+    pub(crate) fn check_count(&self, count: usize) -> Result<(), Fault> {
+        let (least, most) = (usize::from(self.required), usize::from(self.most));
+        if count >= least && (self.most == 255 || count <= most) {
+            return Ok(());
+        }
+        let takes = if least == most {
+            crate::vm::strict::arguments(least)
+        } else {
+            format!("{least} to {most} arguments")
+        };
+        Err(crate::vm::trap::raised(format!("`{}` takes {takes}, got {count}", self.name)))
     }
 
     /// One that isn't built yet.
@@ -236,7 +283,29 @@ static FAMILIES: &[&[Builtin]] = &[
     process::TABLE,
     files::TABLE,
     stubs::TABLE,
+    crate::scua::CORE,
+    crate::scua::STRINGS,
+    crate::scua::ARRAYS,
+    crate::scua::RECORDS,
+    crate::scua::MATH,
+    crate::scua::EFFECTS,
 ];
+
+/// The number of an exact partition's builtin.
+pub(crate) fn find_exact(name: &str) -> Option<u16> {
+    static INDEX: OnceLock<HashMap<&'static str, u16>> = OnceLock::new();
+    let own = FAMILIES.len() - crate::scua::FAMILIES;
+    let index = INDEX.get_or_init(|| {
+        let mut map = HashMap::with_capacity(256);
+        for (f, family) in FAMILIES.iter().enumerate().skip(own) {
+            for (i, builtin) in family.iter().enumerate() {
+                map.insert(builtin.name, (f as u16) << FAMILY_BITS | i as u16);
+            }
+        }
+        map
+    });
+    index.get(name).copied()
+}
 
 const FAMILY_BITS: u16 = 10;
 
@@ -244,7 +313,8 @@ fn index() -> &'static HashMap<&'static str, u16> {
     static INDEX: OnceLock<HashMap<&'static str, u16>> = OnceLock::new();
     INDEX.get_or_init(|| {
         let mut map = HashMap::with_capacity(512);
-        for (f, family) in FAMILIES.iter().enumerate() {
+        let own = FAMILIES.len() - crate::scua::FAMILIES;
+        for (f, family) in FAMILIES.iter().enumerate().take(own) {
             for (i, builtin) in family.iter().enumerate() {
                 // A stub yields to a family that builds the real one.
                 map.entry(builtin.name).or_insert((f as u16) << FAMILY_BITS | i as u16);

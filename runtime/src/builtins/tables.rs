@@ -108,7 +108,7 @@ fn other(ctx: &mut Ctx<'_>, name: &'static str, mut values: Vec<Value>) -> Resul
     let Some(builtin) = super::find(name).map(super::get) else { return Ok(Value::Nothing) };
     match builtin.run {
         Run::Plain(run) => run(ctx, &mut Args { values: &mut values, name }),
-        Run::Calls(_) | Run::Missing(_) => Ok(Value::Nothing),
+        Run::Calls(_) | Run::Missing(_) | Run::Exact(_) | Run::ExactCalls(_) => Ok(Value::Nothing),
     }
 }
 

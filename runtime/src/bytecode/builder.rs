@@ -134,6 +134,10 @@ impl Builder {
             captures: self.captures,
             loops: self.loops,
             requires: Vec::new(),
+            at: 0,
+            entry: 0,
+            frame_bytes: 0,
+            fixed: false,
         }
     }
 }

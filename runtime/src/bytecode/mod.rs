@@ -41,6 +41,22 @@ pub struct Proto {
     pub(crate) loops: Vec<LoopRange>,
     /// The `require` lines at the top of the body.
     pub(crate) requires: Vec<(Rc<str>, Vec<Rc<str>>)>,
+    /// Byte offset of the function itself.
+    pub(crate) at: u32,
+    /// Fuel and bytes of entering it, in an exact partition.
+    pub(crate) entry: u32,
+    pub(crate) frame_bytes: u32,
+    /// Declared at the top level: its closure counts nothing.
+    pub(crate) fixed: bool,
+}
+
+/// A function of the top level that a host may call.
+#[derive(Debug, Clone)]
+pub struct EntryPoint {
+    pub(crate) name: Rc<str>,
+    pub(crate) params: usize,
+    pub(crate) global: u32,
+    pub(crate) at: u32,
 }
 
 /// A constant of a function.
@@ -94,6 +110,8 @@ pub struct Program {
     /// Agents of the entry file.
     pub(crate) agents: Vec<(Rc<str>, u32)>,
     pub(crate) sources: Vec<Rc<crate::source::Source>>,
+    /// Functions of the top level.
+    pub(crate) entries: Vec<EntryPoint>,
 }
 
 /// A module of a program.

@@ -270,4 +270,88 @@ pub enum Op {
     Serve,
     /// The top level is over
     End,
+
+    // Exact partitions: containers by reference, each charge before what it pays for.
+    /// Charge d
+    Charge,
+    /// If R[a] is neither nil nor false, go to d
+    JumpTrue,
+    /// If R[a] is nil or false, go to d
+    JumpFalse,
+    /// R[a] = whether R[b] is nil or false
+    Denied,
+    /// R[a] = -R[b], checked
+    Minus,
+    /// If not R[a] > R[b], go to d
+    JumpNgt,
+    /// If not R[a] >= R[b], go to d
+    JumpNge,
+    /// R[a] = R[b] .. … (d terms)
+    Join,
+    /// R[a] = the text of R[b] … (d terms)
+    Template,
+    /// R[a] = array of R[b] … R[b + d - 1]
+    Array,
+    /// R[a] = array with room for exactly d elements
+    ArrayOf,
+    /// Append R[b] to the array R[a], which has room
+    ArrayPut,
+    /// R[a] = record with room for exactly d fields
+    Record,
+    /// R[a].K[d] = R[b], in a record literal
+    RecordPut,
+    /// R[a][R[b]] = R[c], in a record literal
+    RecordPutAt,
+    /// R[a] = K[d](R[b])
+    Tagged,
+    /// R[a] = R[b].K[d]
+    GetField,
+    /// R[a] = R[b][R[c]]
+    GetIndex,
+    /// R[a].K[d] = R[b]
+    PutField,
+    /// R[a][R[b]] = R[c]
+    PutIndex,
+    /// R[d] = R[a](R[a + 1] … R[a + b])
+    Invoke,
+    /// R[d & 255] = G[d >> 8](R[a + 1] … R[a + b])
+    InvokeGlobal,
+    /// R[a] = closure of function d, counted
+    Function,
+    /// R[a] = a fresh captured variable, unbound, counted
+    NewVariable,
+    /// R[a] = a fresh captured variable holding R[a], counted
+    Capture,
+    /// R[a] … R[a + 2] are start, end, step; R[b] = first, R[a + 3] = how many follow; if none, go to d
+    CountPrep,
+    /// R[b] = next of R[a]; if there is one, go back to d
+    CountNext,
+    /// R[a] is a container, R[a + 1] = 0, R[a + 2] = its keys
+    WalkPrep,
+    /// R[a + 4] = next value of R[a] (b = 0: the key of a record), R[a + 3] = its index or key; if none, go to d
+    WalkNext,
+    /// If R[a] is the bare tag K[d], skip the next instruction
+    TestTag,
+    /// If R[b] is the tag K[d] with a value, R[a] = the value and skip the next instruction
+    TestTagged,
+    /// If R[a] is an array of exactly d elements (b = 0), or at least d (b = 1), skip the next instruction
+    TestArray,
+    /// R[a] = R[b][d], an array long enough
+    Element,
+    /// R[a] = array of R[b]'s elements from d on
+    Rest2,
+    /// If R[a] is a record, skip the next instruction
+    TestRecord,
+    /// If the record R[b] has K[d], R[a] = its value and skip the next instruction
+    TestField,
+    /// Raises: no arm matches R[a]
+    NoArm,
+    /// R[a] = task of R[a](R[a + 1] … R[a + b])
+    SpawnTask,
+    /// Tell R[a] the message K[d] with R[a + 1] … R[a + b]
+    Tell,
+    /// R[a] = reply of R[a] to K[d] with R[a + 1] … R[a + b], within R[a + b + 1]
+    Ask,
+    /// R[a] … R[b] = nothing
+    Clear,
 }

@@ -49,8 +49,18 @@ pub struct Gate {
     context: String,
     /// Where relative paths start: all that is compared is made absolute by it. `None`: letters are compared as they are.
     base: Option<Base>,
+    wording: Wording,
     /// Whether output has been audited: granted, denied.
     stdout_seen: [bool; 2],
+}
+
+/// How a denial tells what would grant the use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wording {
+    /// A `require` line.
+    Require,
+    /// A flag of the command line.
+    Flags,
 }
 
 /// What a program gets without asking.
@@ -70,6 +80,7 @@ impl Gate {
             layers: Vec::new(),
             context: context.to_owned(),
             base,
+            wording: Wording::Require,
             stdout_seen: [false; 2],
         };
         for capability in AMBIENT {
@@ -80,6 +91,37 @@ impl Gate {
             }
         }
         gate
+    }
+
+    /// A gate whose grants come from the command line or the host, output besides.
+    pub fn granted(
+        ceiling: Option<Ceiling>,
+        granted: Ceiling,
+        base: Option<Base>,
+        host: &mut dyn Host,
+    ) -> Self {
+        let ceiling = ceiling.map(|ceiling| rooted(base.as_ref(), ceiling));
+        let granted = rooted(base.as_ref(), granted);
+        let bound = ceiling.clone().unwrap_or_else(Ceiling::everything);
+        let mut gate = Self { ceiling, bound, base, context: "program".to_owned(), ..Self::closed() };
+        let grants = granted.grants().cloned().chain([Grant::whole(Capability::Stdout)]);
+        for grant in grants.collect::<Vec<_>>() {
+            let ambient = grant.capability() == Capability::Stdout;
+            let taken =
+                if ambient { &mut gate.ambient } else { &mut gate.held }.take(grant.clone(), &gate.bound);
+            if taken == Taken::AboveCeiling {
+                let verdict = Verdict { granted: false, source: "ceiling", reason: ABOVE_CEILING };
+                let target = grant.scope_text().unwrap_or_default();
+                gate.audit(host, grant.check(), &target, &verdict, Origin::Runtime, None);
+            }
+            gate.declared.push(grant);
+        }
+        gate
+    }
+
+    /// Whether a use would be granted; nothing is recorded.
+    pub(crate) fn covers(&self, capability: Capability, target: Option<&str>) -> bool {
+        self.decide(capability, target).is_ok()
     }
 
     /// A gate that grants nothing, ever: for partitions that only compute.
@@ -94,6 +136,7 @@ impl Gate {
             layers: Vec::new(),
             context: "sandbox:".to_owned(),
             base: None,
+            wording: Wording::Flags,
             stdout_seen: [false; 2],
         }
     }
@@ -238,6 +281,9 @@ impl Gate {
     }
 
     fn message(&self, capability: Capability, target: Option<&str>, check: &str, denial: &Denial) -> String {
+        if self.wording == Wording::Flags {
+            return flags(capability, target, denial);
+        }
         let inside = match denial.layer {
             Some(Kind::Sandbox | Kind::Under) => " (inside a sandbox block)",
             Some(Kind::Tool) => " (the tool's own `require` lines don't grant it)",
@@ -428,6 +474,31 @@ fn rooted(base: Option<&Base>, ceiling: Ceiling) -> Ceiling {
             let one = Ceiling::of([grant.clone()]);
             one.absolute(base).unwrap_or(one).grants().cloned().collect::<Vec<_>>()
         })),
+    }
+}
+
+/// A denial where flags grant.
+fn flags(capability: Capability, target: Option<&str>, denial: &Denial) -> String {
+    let name = capability.name().replace('.', "_");
+    let shown = target.map_or_else(|| name.clone(), |target| format!("{name}(\"{target}\")"));
+    if denial.declared || denial.reason == ABOVE_CEILING {
+        return format!(
+            "capability not granted: {shown} — above the host ceiling; only the host can widen it (--cap-set)"
+        );
+    }
+    let flag = match capability {
+        Capability::SandboxRun => "--allow-sandbox",
+        Capability::FileRead => "--allow-fs-read",
+        Capability::FileWrite => "--allow-fs-write",
+        Capability::Net => "--allow-net",
+        Capability::Env => "--allow-env",
+        Capability::Time => "--allow-clock",
+        Capability::Random => "--allow-random",
+        _ => return format!("capability not granted: {shown} — no flag grants it"),
+    };
+    match target {
+        Some(target) => format!("capability not granted: {shown} — run with {flag}={target}"),
+        None => format!("capability not granted: {shown} — run with {flag}"),
     }
 }
 

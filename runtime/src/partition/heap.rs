@@ -131,7 +131,7 @@ pub(crate) fn made() -> i64 {
 }
 
 /// Live bytes now.
-#[cfg(test)]
+#[must_use]
 pub(crate) fn live() -> i64 {
     LIVE.get()
 }

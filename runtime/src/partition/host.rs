@@ -36,6 +36,10 @@ pub trait Host {
     fn env(&self, _name: &str) -> Option<String> {
         None
     }
+    /// Names of the variables that the host passed on, sorted.
+    fn env_names(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// An act that needs the supervisor: its name and its arguments as JSON, the answer as JSON.
     ///
     /// # Errors
@@ -115,6 +119,10 @@ impl Host for Memory {
     fn env(&self, name: &str) -> Option<String> {
         self.env.get(name).cloned()
     }
+
+    fn env_names(&self) -> Vec<String> {
+        self.env.keys().cloned().collect()
+    }
 }
 
 impl<H: Host + 'static> Host for std::rc::Rc<std::cell::RefCell<H>> {
@@ -150,6 +158,9 @@ impl<H: Host + 'static> Host for std::rc::Rc<std::cell::RefCell<H>> {
     }
     fn env(&self, name: &str) -> Option<String> {
         self.borrow().env(name)
+    }
+    fn env_names(&self) -> Vec<String> {
+        self.borrow().env_names()
     }
     fn request(&mut self, act: &str, arguments: serde_json::Value) -> Result<serde_json::Value, String> {
         self.borrow_mut().request(act, arguments)

@@ -1,8 +1,11 @@
 //! A partition: its own heap, globals, fuel and gate; dropped in one go.
 
+pub mod boundary;
+pub(crate) mod exact;
 pub mod gate;
 pub mod heap;
 pub mod host;
+pub mod sandbox;
 
 use crate::bytecode::Program;
 use crate::vm::other::Module;
@@ -102,6 +105,8 @@ pub struct Core {
     pub(crate) name_prefix: Option<String>,
     /// What families keep between calls (open handles, the notebook …), by the family's name.
     pub keep: std::collections::BTreeMap<&'static str, Box<dyn std::any::Any>>,
+    /// Accounts that its language defines to the unit.
+    pub(crate) exact: exact::Exact,
 }
 
 /// A module of the program.
@@ -115,6 +120,10 @@ pub(crate) enum ModuleState {
 impl Core {
     pub(crate) fn new(program: Rc<Program>, settings: Settings, mut host: Box<dyn Host>) -> Self {
         let gate = Gate::new(settings.ceiling.clone(), settings.base.clone(), "program", host.as_mut());
+        Self::behind(gate, program, settings, host)
+    }
+
+    fn behind(gate: Gate, program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> Self {
         let budget =
             settings.fuel.map_or(UNBOUNDED, |f| i64::try_from(f).unwrap_or(UNBOUNDED).min(UNBOUNDED));
         let modules = program.modules.iter().map(|_| ModuleState::Waiting).collect();
@@ -140,9 +149,46 @@ impl Core {
             is_agent: false,
             name_prefix: None,
             keep: std::collections::BTreeMap::new(),
+            exact: exact::Exact::off(),
         };
         core.next_look();
         core
+    }
+
+    /// The core of a partition whose accounts its language defines.
+    pub(crate) fn exact(
+        program: Rc<Program>,
+        terms: exact::Terms,
+        fuel: Option<u64>,
+        gate: Gate,
+        host: Box<dyn Host>,
+    ) -> Self {
+        let settings = Settings {
+            ceiling: None,
+            base: None,
+            profile: Profile::Pure,
+            fuel,
+            heap: None,
+            logs: Logs::Stderr,
+        };
+        let mut core = Self::behind(gate, program, settings, host);
+        core.exact = exact::Exact::on(terms);
+        core.exact.fuel = fuel;
+        core.next_look();
+        core
+    }
+
+    /// Fuel for another turn.
+    pub(crate) fn refuel(&mut self, fuel: u64) {
+        self.fuel = i64::try_from(fuel).unwrap_or(UNBOUNDED).min(UNBOUNDED);
+        self.budget = self.fuel;
+        self.next_look();
+    }
+
+    /// The top level as something to call.
+    pub(crate) fn top(&self) -> Value {
+        let proto = self.program.protos[self.program.top as usize].clone();
+        Value::Task(Rc::new(crate::vm::value::Closure::counted(proto, Box::default(), 0)))
     }
 
     /// The core of an agent: a copy of the globals, a gate of its own, the same outside.
@@ -161,12 +207,15 @@ impl Core {
     }
 
     fn next_look(&mut self) {
-        self.look_at = (self.fuel - SLICE).max(heap::made() >> 5);
+        self.look_at = (self.fuel - SLICE).max(if self.exact.on { 0 } else { heap::made() >> 5 });
     }
 
     /// Looks at the limits; called at the end of each slice and before each effect.
     #[inline]
     pub(crate) fn check_limits(&mut self) -> Result<(), Fault> {
+        if self.exact.on {
+            return if self.fuel < 0 { Err(Box::new(Stop::Trap(Trap::Fuel))) } else { Ok(()) };
+        }
         if heap::over() {
             return Err(Box::new(Stop::Trap(Trap::Memory)));
         }
@@ -182,7 +231,7 @@ impl Core {
         self.check_limits()?;
         self.next_look();
         self.host.tick();
-        if self.cells.borrow().len() > self.sweep_at {
+        if !self.exact.on && self.cells.borrow().len() > self.sweep_at {
             self.sweep();
         }
         Ok(())
@@ -202,7 +251,8 @@ impl Core {
 
     /// Fuel used so far.
     pub(crate) fn used(&self) -> u64 {
-        (self.budget - self.fuel + (heap::made() >> 5)).max(0) as u64
+        let made = if self.exact.on { 0 } else { heap::made() >> 5 };
+        (self.budget - self.fuel + made).max(0) as u64
     }
 
     pub(crate) fn site(&self, (file, at): (u32, u32)) -> Site {
@@ -223,7 +273,7 @@ impl Core {
     fn sweep(&mut self) {
         let mut cells = std::mem::take(&mut *self.cells.borrow_mut());
         cells.retain(|c| c.strong_count() > 0);
-        crate::vm::cycles::collect(&cells);
+        crate::vm::cycles::collect(cells.iter().filter_map(Weak::upgrade).map(Value::Cell).collect());
         cells.retain(|c| c.strong_count() > 0);
         self.sweep_at = (cells.len() * 2).max(1024);
         *self.cells.borrow_mut() = cells;
@@ -241,6 +291,11 @@ impl Drop for Core {
         for cell in self.cells.take() {
             if let Some(cell) = cell.upgrade() {
                 drop(cell.0.take());
+            }
+        }
+        for shared in self.exact.take_shared() {
+            if let Some(shared) = shared.upgrade() {
+                drop(shared.take_children());
             }
         }
     }

@@ -61,6 +61,7 @@ fn stopped(
             errors.push(diagnostic::plain("Runtime error", &format!("{} limit reached", trap.name())));
             (1, Some(trap.name().to_owned()))
         }
+        Stop::Wait => (1, None),
         Stop::Cancelled(reason) => {
             errors.push(diagnostic::plain("Runtime error", &format!("cancelled: {reason}")));
             (1, None)
@@ -115,6 +116,7 @@ pub fn test(program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> (V
                         (Some(format!("{} limit reached", t.name())), None)
                     }
                     Stop::Exit(code) => (Some(format!("exit({code}) was called")), None),
+                    Stop::Wait => (Some("it waits".to_owned()), None),
                     Stop::Cancelled(reason) => (Some(format!("cancelled: {reason}")), None),
                 },
             };

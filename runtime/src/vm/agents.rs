@@ -237,6 +237,7 @@ impl Machine {
                         Stop::Raised(error) => error.message,
                         Stop::Exit(_) => "exit() ends a program, not an agent".to_owned(),
                         Stop::Trap(trap) => format!("{} limit reached", trap.name()),
+                        Stop::Wait => "it waits".to_owned(),
                         Stop::Cancelled(reason) => format!("cancelled: {reason}"),
                     })),
                 };

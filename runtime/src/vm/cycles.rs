@@ -1,104 +1,68 @@
-//! Frees cycles of closures and captured variables that nothing outside reaches.
+//! Frees cycles that nothing outside reaches.
 //!
-//! Only a captured variable can close a cycle: lists, maps and records are values. So trial deletion starts from
-//! the variables: references from inside the graph are subtracted from each one's count, what is left over is
-//! held from outside and keeps what it reaches; the rest is emptied.
+//! A cycle is closed by a captured variable or a shared container; lists, maps and records of the other language are
+//! values. Trial deletion starts from those: references from inside the graph are subtracted from each object's count;
+//! what is left over is held from outside and keeps what it reaches, the rest is emptied.
 
 use super::other::Other;
-use super::value::{CellBox, Value};
+use super::value::Value;
 use std::collections::HashMap;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
-/// Empties every variable that only a cycle holds.
-pub(crate) fn collect(cells: &[Weak<CellBox>]) {
-    let live: Vec<Rc<CellBox>> = cells.iter().filter_map(Weak::upgrade).collect();
-    let index: HashMap<usize, usize> =
-        live.iter().enumerate().map(|(i, c)| (Rc::as_ptr(c) as usize, i)).collect();
-    // Held from outside: what the count says beyond our own handle and the references found inside.
-    let mut outside: Vec<usize> = live.iter().map(|c| Rc::strong_count(c) - 1).collect();
-    let mut edges: Vec<Vec<usize>> = vec![Vec::new(); live.len()];
-    // A container counts once for each way that leads to it from a variable; one that is also held from
-    // elsewhere makes what it reaches outside.
-    let mut seen: HashMap<usize, usize> = HashMap::new();
-    let mut counts: HashMap<usize, usize> = HashMap::new();
-    let mut container_edges: Vec<Vec<usize>> = Vec::new();
-    let mut container_children: Vec<Vec<usize>> = Vec::new();
-    let mut cell_children: Vec<Vec<usize>> = vec![Vec::new(); live.len()];
-    let mut todo: Vec<(Owner, Value)> = Vec::new();
-    for (i, cell) in live.iter().enumerate() {
-        todo.push((Owner::Cell(i), cell.0.borrow().clone()));
+/// Empties every object of `suspects` that only a cycle holds. Whatever else holds one keeps it.
+pub(crate) fn collect(suspects: Vec<Value>) {
+    let mut ids: HashMap<usize, usize> = HashMap::with_capacity(suspects.len());
+    let mut inside: Vec<usize> = Vec::with_capacity(suspects.len());
+    let mut nodes: Vec<Value> = Vec::with_capacity(suspects.len());
+    for value in suspects {
+        if let Some(address) = address(&value)
+            && let std::collections::hash_map::Entry::Vacant(entry) = ids.entry(address)
+        {
+            entry.insert(nodes.len());
+            nodes.push(value);
+            inside.push(0);
+        }
     }
-    let mut handles: Vec<Value> = Vec::new();
-    while let Some((owner, value)) = todo.pop() {
-        if let Value::Cell(cell) = &value {
-            if let Some(&target) = index.get(&(Rc::as_ptr(cell) as usize)) {
-                outside[target] = outside[target].saturating_sub(1);
-                match owner {
-                    Owner::Cell(i) => edges[i].push(target),
-                    Owner::Container(c) => container_edges[c].push(target),
-                }
+    let mut next = 0;
+    let mut found: Vec<Value> = Vec::new();
+    while next < nodes.len() {
+        children(&nodes[next], |child| {
+            let Some(address) = address(child) else { return };
+            let fresh = nodes.len() + found.len();
+            let id = *ids.entry(address).or_insert(fresh);
+            if id == fresh {
+                inside.push(0);
+                found.push(child.clone());
             }
+            inside[id] += 1;
+        });
+        nodes.append(&mut found);
+        next += 1;
+    }
+    // One reference of each is ours.
+    let mut reached = vec![false; nodes.len()];
+    let mut work: Vec<usize> = (0..nodes.len()).filter(|i| strong(&nodes[*i]) > inside[*i] + 1).collect();
+    while let Some(id) = work.pop() {
+        if std::mem::replace(&mut reached[id], true) {
             continue;
         }
-        let Some(address) = address(&value) else { continue };
-        let id = match seen.get(&address) {
-            Some(id) => *id,
-            None => {
-                let id = container_edges.len();
-                seen.insert(address, id);
-                container_edges.push(Vec::new());
-                container_children.push(Vec::new());
-                children(&value, |child| todo.push((Owner::Container(id), child.clone())));
-                handles.push(value);
-                id
+        children(&nodes[id], |child| {
+            if let Some(id) = address(child).and_then(|address| ids.get(&address))
+                && !reached[*id]
+            {
+                work.push(*id);
             }
-        };
-        *counts.entry(id).or_default() += 1;
-        match owner {
-            Owner::Cell(i) => cell_children[i].push(id),
-            Owner::Container(c) => container_children[c].push(id),
-        }
+        });
     }
-    // The `todo` list itself held clones; they are gone now, but `handles` keeps one of each container.
-    let mut reached_cells = vec![false; live.len()];
-    let mut reached_containers = vec![false; handles.len()];
-    let mut work: Vec<Owner> = Vec::new();
-    for (i, count) in outside.iter().enumerate() {
-        if *count > 0 {
-            work.push(Owner::Cell(i));
-        }
-    }
-    for (id, handle) in handles.iter().enumerate() {
-        let inside = counts.get(&id).copied().unwrap_or(0);
-        if strong(handle) > inside + 1 {
-            work.push(Owner::Container(id));
-        }
-    }
-    while let Some(owner) = work.pop() {
-        let (next_cells, next_containers) = match owner {
-            Owner::Cell(i) if !std::mem::replace(&mut reached_cells[i], true) => {
-                (&edges[i], &cell_children[i])
-            }
-            Owner::Container(c) if !std::mem::replace(&mut reached_containers[c], true) => {
-                (&container_edges[c], &container_children[c])
-            }
-            _ => continue,
-        };
-        work.extend(next_cells.iter().map(|i| Owner::Cell(*i)));
-        work.extend(next_containers.iter().map(|c| Owner::Container(*c)));
-    }
-    drop(handles);
-    for (cell, reached) in live.iter().zip(reached_cells) {
+    for (node, reached) in nodes.iter().zip(reached) {
         if !reached {
-            drop(cell.0.take());
+            match node {
+                Value::Cell(cell) => drop(cell.0.take()),
+                Value::Shared(shared) => drop(shared.take_children()),
+                _ => {}
+            }
         }
     }
-}
-
-#[derive(Clone, Copy)]
-enum Owner {
-    Cell(usize),
-    Container(usize),
 }
 
 fn address(value: &Value) -> Option<usize> {
@@ -107,6 +71,9 @@ fn address(value: &Value) -> Option<usize> {
         Value::Map(m) => Some(Rc::as_ptr(m) as usize),
         Value::Record(r) => Some(Rc::as_ptr(r) as usize),
         Value::Task(t) => Some(Rc::as_ptr(t) as usize),
+        Value::Cell(c) => Some(Rc::as_ptr(c) as usize),
+        Value::Shared(s) => Some(Rc::as_ptr(s) as usize),
+        Value::Other(o) => Some(Rc::as_ptr(o) as usize),
         _ => None,
     }
 }
@@ -117,6 +84,9 @@ fn strong(value: &Value) -> usize {
         Value::Map(m) => Rc::strong_count(m),
         Value::Record(r) => Rc::strong_count(r),
         Value::Task(t) => Rc::strong_count(t),
+        Value::Cell(c) => Rc::strong_count(c),
+        Value::Shared(s) => Rc::strong_count(s),
+        Value::Other(o) => Rc::strong_count(o),
         _ => usize::MAX,
     }
 }
@@ -128,6 +98,12 @@ fn children(value: &Value, mut each: impl FnMut(&Value)) {
         Value::Map(m) => m.entries().map(|(_, v)| v).filter(heavy).for_each(&mut each),
         Value::Record(r) => r.values.iter().filter(heavy).for_each(&mut each),
         Value::Task(t) => t.captured.iter().filter(heavy).for_each(&mut each),
+        Value::Cell(c) => each(&c.0.borrow()),
+        Value::Shared(s) => s.children(|child| {
+            if child.is_container() {
+                each(child);
+            }
+        }),
         Value::Other(o) => {
             if let Other::Secret(s) = &o.inner {
                 each(&s.value);

@@ -4,6 +4,8 @@ use super::frame::{Frame, Handler, MAX_FRAMES, Ret, captured};
 use super::machine::Machine;
 use super::ops::{self, truthy};
 use super::steps::{self, Entered, Member};
+use super::strict::{self, Step};
+use super::strict_ops::{self, Flow};
 use super::trap::{Fault, Stop, raised};
 use super::value::{Closure, Map, Value};
 use crate::builtins::{Args, Ctx, Run};
@@ -140,6 +142,12 @@ impl Machine {
                         x $int y
                     } else if let (Value::Float(x), Value::Float(y)) = (&r!($a), &r!($b)) {
                         x $int y
+                    } else if self.core.exact.on {
+                        self.core.fuel = fuel;
+                        let (op, core) = (code[pc - 1].op, &mut self.core);
+                        let less = tri!(steps::less_exact(regs, ($a, $b), $or_equal, op, locals, core));
+                        fuel = self.core.fuel;
+                        less
                     } else {
                         tri!(steps::less_slow(regs, $a, $b, $or_equal, locals))
                     }
@@ -240,6 +248,9 @@ impl Machine {
                         let value = self.core.globals[ins.d as usize].clone();
                         if matches!(value, Value::Unbound) {
                             let name = &program.globals[ins.d as usize];
+                            if self.core.exact.on {
+                                fail!(strict::early(name));
+                            }
                             fail!(steps::undefined(name));
                         }
                         r!(ins.a) = value;
@@ -754,7 +765,10 @@ impl Machine {
                                 }
                                 r!(ins.c()) = value;
                             }
-                            Ok(Entered::State(_)) => {}
+                            Ok(Entered::State(state)) => {
+                                let ret = Ret::Reg(ins.c());
+                                outside!(self.enter_state(state, builtin.name, base + first, ret));
+                            }
                             Err(fault) => {
                                 if ins.op == Op::CallTaken {
                                     let back = code[pc];
@@ -791,6 +805,7 @@ impl Machine {
                                 *value = Value::Nothing;
                             }
                         }
+                        self.core.exact.leave_frame(proto.frame_bytes);
                         let Some(frame) = self.frames.pop() else { return Ok(()) };
                         if let Ret::Reg(r) = frame.ret {
                             if let Some(caller) = self.frames.last() {
@@ -798,6 +813,7 @@ impl Machine {
                             }
                             continue 'frame;
                         }
+                        self.core.exact.returned = place!();
                         self.core.fuel = fuel;
                         self.deliver(frame.ret, value)?;
                         fuel = self.core.fuel;
@@ -1151,6 +1167,125 @@ impl Machine {
                         self.deliver(frame.ret, Value::Nothing)?;
                         fuel = self.core.fuel;
                         continue 'frame;
+                    }
+
+                    // ---- exact partitions ----
+                    Op::Charge => {
+                        fuel -= i64::from(ins.d);
+                        if fuel < self.core.look_at {
+                            self.core.fuel = fuel;
+                            tri!(self.core.slice());
+                            fuel = self.core.fuel;
+                        }
+                    }
+                    Op::JumpTrue => {
+                        let yes = strict::truthy(&r!(ins.a));
+                        if ins.a >= locals {
+                            r!(ins.a) = Value::Nothing;
+                        }
+                        if yes {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpFalse => {
+                        let yes = strict::truthy(&r!(ins.a));
+                        if ins.a >= locals {
+                            r!(ins.a) = Value::Nothing;
+                        }
+                        if !yes {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpNgt => {
+                        if !less!(ins.b, ins.a, false, <) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::JumpNge => {
+                        if !less!(ins.b, ins.a, true, <=) {
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::Invoke => {
+                        let callee = std::mem::take(&mut r!(ins.a));
+                        let first = base + usize::from(ins.a) + 1;
+                        let step = Step::Call(callee, first, usize::from(ins.b), Ret::Reg(ins.c()));
+                        outside!(self.settle(step));
+                    }
+                    Op::InvokeGlobal => {
+                        let callee = self.core.globals[(ins.d >> 8) as usize].clone();
+                        let first = base + usize::from(ins.a) + 1;
+                        let step = Step::Call(callee, first, usize::from(ins.b), Ret::Reg(ins.c()));
+                        outside!(self.settle(step));
+                    }
+                    Op::Function => {
+                        let target = &protos[ins.d as usize];
+                        let up = self.frames.last().map_or(&[][..], captured);
+                        let all = target
+                            .captures
+                            .iter()
+                            .map(|c| match c {
+                                Capture::Local(r) => regs[usize::from(*r)].clone(),
+                                Capture::Captured(i) => up.get(usize::from(*i)).cloned().unwrap_or_default(),
+                            })
+                            .collect();
+                        self.core.fuel = fuel;
+                        r!(ins.a) = tri!(self.core.counted_closure(target, all));
+                        fuel = self.core.fuel;
+                    }
+                    Op::CountNext => {
+                        let a = usize::from(ins.a);
+                        if let (Value::Int(at), Value::Int(step), Value::Int(more)) =
+                            (&regs[a], &regs[a + 2], &regs[a + 3])
+                            && *more > 0
+                        {
+                            let (next, more) = (at.wrapping_add(*step), *more - 1);
+                            regs[a] = Value::Int(next);
+                            regs[a + 3] = Value::Int(more);
+                            r!(ins.b) = Value::Int(next);
+                            jump!(ins.d);
+                        }
+                    }
+                    Op::SpawnTask | Op::Tell | Op::Ask => {
+                        outside!(self.concurrent(ins, base, proto));
+                    }
+                    Op::Denied
+                    | Op::Minus
+                    | Op::Join
+                    | Op::Template
+                    | Op::Array
+                    | Op::ArrayOf
+                    | Op::ArrayPut
+                    | Op::Record
+                    | Op::RecordPut
+                    | Op::RecordPutAt
+                    | Op::Tagged
+                    | Op::GetField
+                    | Op::GetIndex
+                    | Op::PutField
+                    | Op::PutIndex
+                    | Op::NewVariable
+                    | Op::Capture
+                    | Op::CountPrep
+                    | Op::WalkPrep
+                    | Op::WalkNext
+                    | Op::TestTag
+                    | Op::TestTagged
+                    | Op::TestArray
+                    | Op::Element
+                    | Op::Rest2
+                    | Op::TestRecord
+                    | Op::TestField
+                    | Op::NoArm
+                    | Op::Clear => {
+                        self.core.fuel = fuel;
+                        let flow = tri!(strict_ops::step(regs, ins, proto, &mut self.core));
+                        fuel = self.core.fuel;
+                        match flow {
+                            Flow::Next => {}
+                            Flow::Skip => pc += 1,
+                            Flow::Jump => jump!(ins.d),
+                        }
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! The machine: one thread of a program, its frames and registers.
 
 use super::frame::{Frame, Handler, MAX_FRAMES, Ret};
+use super::strict::Step;
 use super::trap::{Fault, Raised, Stop, raised};
 use super::value::{Closure, Value};
 use crate::builtins::{Args, CallArgs, Ctx, Next, Resume};
@@ -75,6 +76,7 @@ impl Machine {
         loop {
             self.waiting = false;
             let fault = match self.dispatch() {
+                Err(fault) if *fault == Stop::Wait => return Ok(true),
                 Ok(()) if self.waiting => return Ok(true),
                 Ok(()) => match self.core.check_limits() {
                     Ok(()) => return Ok(false),
@@ -82,7 +84,23 @@ impl Machine {
                 },
                 Err(fault) => fault,
             };
-            self.unwind(fault)?;
+            match self.unwind(fault) {
+                Ok(()) => {}
+                Err(fault) if *fault == Stop::Wait => return Ok(true),
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// Goes on where a fault or a wait left off; `true`: waiting.
+    pub(crate) fn go_on_from(&mut self, fault: Fault) -> Result<bool, Fault> {
+        if *fault == Stop::Wait {
+            return Ok(true);
+        }
+        match self.unwind(fault) {
+            Ok(()) => self.run_until_wait(),
+            Err(fault) if *fault == Stop::Wait => Ok(true),
+            Err(fault) => Err(fault),
         }
     }
 
@@ -104,6 +122,9 @@ impl Machine {
         ret: Ret,
         strict: bool,
     ) -> Result<(), Fault> {
+        if self.core.exact.on {
+            return self.settle(Step::Call(callee, first, count, ret));
+        }
         match callee {
             Value::Task(task) => self.call_task(&task, first, count, ret, strict),
             Value::Builtin(id) => self.call_builtin(id, first, count, ret, strict),
@@ -170,7 +191,7 @@ impl Machine {
         Ok(())
     }
 
-    fn clear(&mut self, first: usize, count: usize) {
+    pub(crate) fn clear(&mut self, first: usize, count: usize) {
         let end = (first + count).min(self.stack.len());
         for value in &mut self.stack[first.min(end)..end] {
             *value = Value::Nothing;
@@ -246,6 +267,9 @@ impl Machine {
 
     /// Goes on with the builtin on top of the frames.
     pub(crate) fn drive(&mut self, last: Option<Value>) -> Result<(), Fault> {
+        if self.core.exact.on {
+            return self.settle(Step::Resume(last));
+        }
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         let Some(state) = frame.native.as_mut() else { return Ok(()) };
         let mut ctx = Ctx { core: &mut self.core, place: (frame.proto, frame.pc), name: frame.name };
@@ -255,6 +279,9 @@ impl Machine {
 
     /// Does what the builtin on top wants next. A loop, not a recursion: results may pass through many builtins.
     fn advance(&mut self, next: Next) -> Result<(), Fault> {
+        if self.core.exact.on {
+            return self.settle(Step::Next(next));
+        }
         match next {
             Next::Done(value) => {
                 let ret = self.pop_native();
@@ -269,7 +296,7 @@ impl Machine {
     }
 
     /// Puts the arguments of a call back into the stack.
-    fn place_args(&mut self, base: usize, args: CallArgs) -> usize {
+    pub(crate) fn place_args(&mut self, base: usize, args: CallArgs) -> usize {
         if self.stack.len() < base + 3 {
             self.room(base);
         }
@@ -292,7 +319,7 @@ impl Machine {
         count
     }
 
-    fn pop_native(&mut self) -> Ret {
+    pub(crate) fn pop_native(&mut self) -> Ret {
         match self.frames.pop() {
             Some(mut frame) => {
                 if let Some(state) = frame.native.as_mut() {
@@ -306,6 +333,9 @@ impl Machine {
 
     /// Hands a result to whoever waits for it.
     pub(crate) fn deliver(&mut self, ret: Ret, value: Value) -> Result<(), Fault> {
+        if self.core.exact.on {
+            return self.settle(Step::Deliver(ret, value));
+        }
         let (mut ret, mut value) = (ret, value);
         loop {
             match ret {
@@ -380,12 +410,16 @@ impl Machine {
     // ---- errors ----
 
     /// Takes an error to the handler that catches it, or gives it back after leaving every frame.
-    fn unwind(&mut self, mut fault: Fault) -> Result<(), Fault> {
+    pub(crate) fn unwind(&mut self, mut fault: Fault) -> Result<(), Fault> {
+        let exact = self.core.exact.on;
+        if exact && !self.frames.is_empty() {
+            self.core.exact.stopped = self.place();
+        }
         if let Stop::Raised(error) = &mut *fault {
-            if error.place.is_none() && !error.denied {
+            if error.place.is_none() && (exact || !error.denied) {
                 error.place = Some(self.place());
             }
-            if error.stack.is_empty() {
+            if error.stack.is_empty() && !exact {
                 error.stack = self.trace();
             }
         }
@@ -421,6 +455,7 @@ impl Machine {
                     match state.caught(&mut ctx, fault) {
                         Ok(next) => match self.advance(next) {
                             Ok(()) => return Ok(()),
+                            Err(again) if *again == Stop::Wait => return Err(again),
                             Err(again) => {
                                 fault = again;
                                 if let Stop::Raised(error) = &mut *fault
@@ -448,6 +483,7 @@ impl Machine {
     fn pop_frame(&mut self) {
         if let Some(frame) = self.frames.pop() {
             self.core.gate.truncate(usize::from(frame.layers));
+            self.core.exact.leave_frame(self.core.program.protos[frame.proto as usize].frame_bytes);
             let registers = usize::from(self.core.program.protos[frame.proto as usize].registers);
             self.clear(frame.base as usize, registers);
             let depth = self.frames.len() as u32;

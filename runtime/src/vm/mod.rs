@@ -12,7 +12,11 @@ pub mod ops;
 pub mod other;
 mod paths;
 pub mod render;
+pub(crate) mod shared;
 mod steps;
+pub(crate) mod strict;
+mod strict_ops;
+pub(crate) mod tasks;
 pub mod trap;
 pub mod value;
 

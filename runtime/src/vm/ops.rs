@@ -473,6 +473,7 @@ pub(crate) fn truthy(v: &Value) -> bool {
         | Value::Record(_)
         | Value::Task(_)
         | Value::Cell(_)
+        | Value::Shared(_)
         | Value::Builtin(_) => true,
     }
 }

@@ -85,6 +85,7 @@ fn one<'v>(value: &'v Value, out: &mut String, todo: &mut Vec<Part<'v>>) {
             out.push_str(task.proto.name.as_deref().unwrap_or("<lambda>"));
         }
         Value::Cell(cell) => out.push_str(&display(&cell.0.borrow())),
+        Value::Shared(_) => out.push_str(&super::strict::display(value)),
         Value::List(list) => {
             out.push('[');
             series(todo, list.items(), "]");
@@ -188,6 +189,7 @@ pub fn type_name(value: &Value) -> &str {
         Value::Short(_) | Value::Text(_) => "text",
         Value::Builtin(_) | Value::Task(_) => "task",
         Value::Cell(_) => "nothing",
+        Value::Shared(_) => super::strict::type_of(value),
         Value::List(_) => "list",
         Value::Map(_) => "map",
         Value::Record(record) => &record.shape.name,

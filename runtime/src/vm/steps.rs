@@ -28,6 +28,19 @@ pub(crate) fn enter_builtin(
     args: &mut Args<'_>,
 ) -> Result<Entered, Fault> {
     let count = args.len();
+    match builtin.run {
+        Run::Exact(run) => {
+            builtin.check_count(count)?;
+            ctx.charge(2)?;
+            return run(ctx, args).map(Entered::Value);
+        }
+        Run::ExactCalls(run) => {
+            builtin.check_count(count)?;
+            ctx.charge(2)?;
+            return run(ctx, args).map(Entered::State);
+        }
+        _ => {}
+    }
     ctx.core.fuel_used(2);
     if let Some(name) = builtin.deprecated
         && ctx.core.warned.insert(builtin.name.to_owned())
@@ -75,7 +88,7 @@ pub(crate) fn enter_builtin(
     match builtin.run {
         Run::Plain(run) => run(ctx, args).map(Entered::Value),
         Run::Calls(run) => run(ctx, args).map(Entered::State),
-        Run::Missing(_) => Ok(Entered::Value(Value::Nothing)),
+        Run::Missing(_) | Run::Exact(_) | Run::ExactCalls(_) => Ok(Entered::Value(Value::Nothing)),
     }
 }
 
@@ -137,6 +150,13 @@ pub(super) fn arith_slow(regs: &mut Regs, ins: Ins, locals: u8, core: &mut Core)
         && matches!(ins.op, Op::Add | Op::Sub | Op::Mul)
     {
         regs[usize::from(ins.a)] = Value::Float(f);
+        return Ok(());
+    }
+    if core.exact.on {
+        let right = fetch(regs, ins.c(), locals);
+        let left =
+            if ins.b == ins.c() && ins.b >= locals { right.clone() } else { fetch(regs, ins.b, locals) };
+        regs[usize::from(ins.a)] = super::strict::arith(op, &left, &right)?;
         return Ok(());
     }
     let immediate = matches!(ins.op, Op::AddI | Op::SubI | Op::MulI | Op::FloorDivI | Op::RemI);
@@ -217,8 +237,28 @@ pub(super) fn sum_into(regs: &mut Regs, ins: Ins, core: &mut Core) -> Result<(),
 #[inline(never)]
 pub(super) fn equal_slow(regs: &mut Regs, a: u8, b: u8, locals: u8, core: &mut Core) -> Result<bool, Fault> {
     let (x, y) = (&regs[usize::from(a)], &regs[usize::from(b)]);
-    core.fuel_used(size(x).min(size(y)));
-    let result = equal(x, y)?;
+    let result = if core.exact.on {
+        super::strict::equal(core, x, y)?
+    } else {
+        core.fuel_used(size(x).min(size(y)));
+        equal(x, y)?
+    };
+    spent(regs, a, locals);
+    spent(regs, b, locals);
+    Ok(result)
+}
+
+/// Order off the fast path in an exact partition.
+#[inline(never)]
+pub(super) fn less_exact(
+    regs: &mut Regs,
+    (a, b): (u8, u8),
+    or_equal: bool,
+    op: Op,
+    locals: u8,
+    core: &mut Core,
+) -> Result<bool, Fault> {
+    let result = super::strict::less(core, &regs[usize::from(a)], &regs[usize::from(b)], or_equal, op)?;
     spent(regs, a, locals);
     spent(regs, b, locals);
     Ok(result)

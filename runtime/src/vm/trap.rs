@@ -9,6 +9,8 @@ pub enum Stop {
     Exit(i32),
     /// A limit was passed: nothing catches it.
     Trap(Trap),
+    /// The task waits; it is no end, and nothing unwinds.
+    Wait,
     /// The run was cancelled from outside.
     Cancelled(String),
 }
@@ -44,6 +46,28 @@ pub struct Raised {
     pub denied: bool,
     /// Functions that were running, innermost first, with the place of each.
     pub stack: Vec<(String, u32, u32)>,
+    /// Of what kind it is, and where it comes from if that is elsewhere.
+    pub origin: Option<Box<Origin>>,
+}
+
+/// An error's kind and source, where these aren't the running program's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// As programs tell them apart.
+    pub kind: std::rc::Rc<str>,
+    /// Where it was raised, if it was raised elsewhere.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// Another actor or partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Name of the partition.
+    pub name: std::rc::Rc<str>,
+    /// Its line, 0 if there is none.
+    pub line: i64,
+    /// The number of an actor of the same partition.
+    pub actor: Option<u32>,
 }
 
 /// A stop on its way out, boxed to keep results small.
@@ -51,12 +75,29 @@ pub type Fault = Box<Stop>;
 
 /// An error with a message; the machine adds the place.
 pub(crate) fn raised(message: impl Into<String>) -> Fault {
-    Box::new(Stop::Raised(Raised { message: message.into(), place: None, denied: false, stack: Vec::new() }))
+    Box::new(Stop::Raised(Raised {
+        message: message.into(),
+        place: None,
+        denied: false,
+        stack: Vec::new(),
+        origin: None,
+    }))
+}
+
+/// An error of a kind that programs tell apart.
+pub(crate) fn of_kind(kind: &str, message: impl Into<String>) -> Fault {
+    from(Origin { kind: kind.into(), elsewhere: None }, message.into())
+}
+
+/// An error of another actor or partition.
+pub(crate) fn from(origin: Origin, message: String) -> Fault {
+    let origin = Some(Box::new(origin));
+    Box::new(Stop::Raised(Raised { message, place: None, denied: false, stack: Vec::new(), origin }))
 }
 
 /// A denial: no place is ever added.
 pub(crate) fn denied(message: String) -> Fault {
-    Box::new(Stop::Raised(Raised { message, place: None, denied: true, stack: Vec::new() }))
+    Box::new(Stop::Raised(Raised { message, place: None, denied: true, stack: Vec::new(), origin: None }))
 }
 
 impl From<String> for Fault {

@@ -43,6 +43,8 @@ pub enum Value {
     Task(Rc<Closure>),
     /// A captured variable; never seen by a program.
     Cell(Rc<CellBox>),
+    /// A container that is shared by reference, a tagged value, a task or an actor.
+    Shared(Rc<super::shared::Shared>),
     /// Everything rarer.
     Other(Rc<Boxed>),
 }
@@ -60,6 +62,12 @@ impl Text {
         let charged = costs::TEXT + text.capacity();
         heap::grow(charged);
         Self { text, charged, chars: Cell::new(usize::MAX) }
+    }
+
+    /// A text that counts so many bytes, whatever its own size.
+    pub(crate) fn counted(text: String, bytes: usize) -> Self {
+        heap::grow(bytes);
+        Self { text, charged: bytes, chars: Cell::new(usize::MAX) }
     }
 
     pub(crate) fn push(&mut self, more: &str) {
@@ -403,18 +411,25 @@ pub struct Closure {
     pub(crate) index: u32,
     pub(crate) proto: Rc<Proto>,
     pub(crate) captured: Box<[Value]>,
+    charged: usize,
 }
 
 impl Closure {
     pub(crate) fn new(proto: Rc<Proto>, captured: Box<[Value]>) -> Self {
-        heap::grow(costs::CLOSURE + costs::SLOT * captured.len());
-        Self { index: proto.index, proto, captured }
+        let charged = costs::CLOSURE + costs::SLOT * captured.len();
+        Self::counted(proto, captured, charged)
+    }
+
+    /// One that counts so many bytes.
+    pub(crate) fn counted(proto: Rc<Proto>, captured: Box<[Value]>, charged: usize) -> Self {
+        heap::grow(charged);
+        Self { index: proto.index, proto, captured, charged }
     }
 }
 
 impl Drop for Closure {
     fn drop(&mut self) {
-        heap::shrink(costs::CLOSURE + costs::SLOT * self.captured.len());
+        heap::shrink(self.charged);
         if !self.captured.is_empty() {
             heap::drop_inside(std::mem::take(&mut self.captured).into_iter());
         }
@@ -422,18 +437,23 @@ impl Drop for Closure {
 }
 
 /// A captured variable.
-pub struct CellBox(pub(crate) RefCell<Value>);
+pub struct CellBox(pub(crate) RefCell<Value>, usize);
 
 impl CellBox {
     pub(crate) fn new(value: Value) -> Self {
-        heap::grow(costs::CELL);
-        Self(RefCell::new(value))
+        Self::counted(value, costs::CELL)
+    }
+
+    /// One that counts so many bytes.
+    pub(crate) fn counted(value: Value, bytes: usize) -> Self {
+        heap::grow(bytes);
+        Self(RefCell::new(value), bytes)
     }
 }
 
 impl Drop for CellBox {
     fn drop(&mut self) {
-        heap::shrink(costs::CELL);
+        heap::shrink(self.1);
         let value = self.0.take();
         if value.is_container() {
             heap::drop_inside(std::iter::once(value));
@@ -574,6 +594,7 @@ impl Value {
                 | Value::Record(_)
                 | Value::Task(_)
                 | Value::Cell(_)
+                | Value::Shared(_)
                 | Value::Other(_)
         )
     }

@@ -1,0 +1,253 @@
+//! A partition whose fuel and bytes are defined by its language, to the unit: what is charged is charged before what
+//! it pays for, and collection is a part of the model.
+//!
+//! Invariant: `allocated` is what was live after the last collection and what has been allocated since; nothing is
+//! made without `allocate`.
+
+use super::boundary::HostFunction;
+use super::{Core, heap};
+use crate::vm::shared::{Shared, sizes};
+use crate::vm::tasks::Tasks;
+use crate::vm::trap::{Fault, Stop, Trap};
+use crate::vm::value::{CellBox, Closure, Entries, Seed, Text, Value};
+use std::rc::{Rc, Weak};
+
+/// Bytes that are never collected before.
+const FIRST: i64 = 1 << 20;
+
+/// What such a partition is given.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    /// As errors name it.
+    pub(crate) name: Rc<str>,
+    pub(crate) memory: i64,
+    /// Call frames at most.
+    pub(crate) calls: usize,
+    /// Containers inside one another in a value that crosses.
+    pub(crate) depth: usize,
+    /// It holds nothing, and no reference ever comes in.
+    pub(crate) sandbox: bool,
+}
+
+/// The state of an exact partition.
+pub(crate) struct Exact {
+    /// Whether the partition is one.
+    pub(crate) on: bool,
+    pub(crate) terms: Terms,
+    allocated: i64,
+    /// Bytes of call frames.
+    frames: i64,
+    threshold: i64,
+    /// Containers that may be part of a cycle.
+    shared: Vec<Weak<Shared>>,
+    pub(crate) tasks: Tasks,
+    /// Where the last `return` of a task's first function stands.
+    pub(crate) returned: (u32, u32),
+    /// Where a limit was passed.
+    pub(crate) stopped: (u32, u32),
+    pub(crate) hosts: Rc<[HostFunction]>,
+    /// Fuel limit of a turn, for messages.
+    pub(crate) fuel: Option<u64>,
+}
+
+impl Exact {
+    /// The state of a partition that isn't exact.
+    pub(crate) fn off() -> Self {
+        let terms = Terms { name: "".into(), memory: i64::MAX, calls: usize::MAX, depth: 64, sandbox: false };
+        Self { on: false, ..Self::on(terms) }
+    }
+
+    pub(crate) fn on(terms: Terms) -> Self {
+        Self {
+            on: true,
+            allocated: 0,
+            frames: 0,
+            threshold: terms.memory.min(FIRST),
+            shared: Vec::new(),
+            tasks: Tasks::default(),
+            returned: (0, 0),
+            stopped: (0, 0),
+            hosts: Rc::new([]),
+            fuel: None,
+            terms,
+        }
+    }
+
+    /// Bytes counted now.
+    pub(crate) fn bytes(&self) -> i64 {
+        self.allocated + self.frames
+    }
+
+    pub(crate) fn leave_frame(&mut self, bytes: u32) {
+        self.frames -= i64::from(bytes);
+    }
+
+    /// What may hold a cycle: taken at the partition's end.
+    pub(crate) fn take_shared(&mut self) -> Vec<Weak<Shared>> {
+        std::mem::take(&mut self.shared)
+    }
+}
+
+impl Core {
+    /// Pays for so many bytes, collects if the model says so, and counts them.
+    ///
+    /// # Errors
+    /// The fuel or the memory is used up.
+    #[inline]
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.charge(bytes.div_ceil(32) as u64)?;
+        self.take_bytes(bytes)
+    }
+
+    /// Counts bytes that cost no fuel: frames and captured variables.
+    #[inline]
+    pub(crate) fn take_bytes(&mut self, bytes: usize) -> Result<(), Fault> {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+        if self.exact.bytes() + bytes > self.exact.threshold {
+            self.gather(bytes)?;
+        }
+        self.exact.allocated += bytes;
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn enter_frame(&mut self, bytes: u32) -> Result<(), Fault> {
+        self.take_bytes(bytes as usize)?;
+        self.exact.allocated -= i64::from(bytes);
+        self.exact.frames += i64::from(bytes);
+        Ok(())
+    }
+
+    /// A collection, because of so many bytes.
+    #[cold]
+    fn gather(&mut self, bytes: i64) -> Result<(), Fault> {
+        let cells = std::mem::take(&mut *self.cells.borrow_mut());
+        let shared = std::mem::take(&mut self.exact.shared);
+        let mut suspects: Vec<Value> = cells.iter().filter_map(Weak::upgrade).map(Value::Cell).collect();
+        suspects.extend(shared.iter().filter_map(Weak::upgrade).map(Value::Shared));
+        crate::vm::cycles::collect(suspects);
+        *self.cells.borrow_mut() = cells.into_iter().filter(|c| c.strong_count() > 0).collect();
+        self.exact.shared = shared.into_iter().filter(|s| s.strong_count() > 0).collect();
+        self.exact.allocated = heap::live();
+        let live = self.exact.bytes();
+        let limit = self.exact.terms.memory;
+        self.exact.threshold = limit.min(FIRST.max(2 * live));
+        self.charge(live.max(0) as u64 / 64)?;
+        if live + bytes > limit {
+            return Err(Box::new(Stop::Trap(Trap::Memory)));
+        }
+        Ok(())
+    }
+
+    // ---- objects ----
+
+    /// A task or an actor: what it holds may lead back to it.
+    pub(crate) fn known_task(&mut self, shared: &Rc<Shared>) {
+        self.exact.shared.push(Rc::downgrade(shared));
+    }
+
+    fn known(&mut self, shared: Rc<Shared>) -> Value {
+        self.exact.shared.push(Rc::downgrade(&shared));
+        Value::Shared(shared)
+    }
+
+    /// A string made at run time.
+    pub(crate) fn string(&mut self, text: String) -> Result<Value, Fault> {
+        let bytes = sizes::text(text.len());
+        self.allocate(bytes)?;
+        Ok(Self::counted_text(text, bytes))
+    }
+
+    /// A string whose bytes have been allocated.
+    pub(crate) fn counted_text(text: String, bytes: usize) -> Value {
+        match tinystr::TinyAsciiStr::try_from_utf8(text.as_bytes()) {
+            Ok(short) => Value::Short(short),
+            Err(_) => Value::Text(Rc::new(Text::counted(text, bytes))),
+        }
+    }
+
+    /// An array of exactly these elements.
+    pub(crate) fn array(&mut self, items: Vec<Value>) -> Result<Value, Fault> {
+        self.allocate(sizes::ARRAY + sizes::SLOT * items.len())?;
+        Ok(self.free_array(items))
+    }
+
+    /// An array whose bytes have been allocated.
+    pub(crate) fn free_array(&mut self, items: Vec<Value>) -> Value {
+        self.known(Shared::array(items))
+    }
+
+    /// A record with room for so many fields.
+    pub(crate) fn record(&mut self, capacity: usize) -> Result<Value, Fault> {
+        self.allocate(sizes::RECORD + sizes::ENTRY * capacity)?;
+        Ok(self.free_record(capacity))
+    }
+
+    pub(crate) fn free_record(&mut self, capacity: usize) -> Value {
+        let entries = Entries::with_capacity_and_hasher(capacity.min(1 << 16), Seed::default());
+        self.known(Shared::record(entries, capacity))
+    }
+
+    /// A record of fields whose names stand in the source or in the runtime.
+    pub(crate) fn record_of(&mut self, fields: Vec<(&str, Value)>) -> Result<Value, Fault> {
+        self.allocate(sizes::RECORD + sizes::ENTRY * fields.len())?;
+        let count = fields.len();
+        let entries: Entries =
+            fields.into_iter().map(|(name, value)| (crate::vm::shared::key(name), value)).collect();
+        Ok(self.known(Shared::record(entries, count)))
+    }
+
+    pub(crate) fn tagged(&mut self, tag: &Rc<str>, value: Value) -> Result<Value, Fault> {
+        self.allocate(sizes::TAGGED)?;
+        Ok(Value::Shared(Shared::tagged(tag.clone(), value)))
+    }
+
+    /// Makes room for one more element.
+    pub(crate) fn grow_array(
+        &mut self,
+        array: &crate::vm::shared::Array,
+        needed: usize,
+    ) -> Result<(), Fault> {
+        let capacity = array.capacity();
+        if needed > capacity {
+            let to = crate::vm::shared::grown(capacity, needed);
+            self.allocate(sizes::SLOT * (to - capacity))?;
+            array.count_to(to);
+        }
+        Ok(())
+    }
+
+    /// Makes room for one more field.
+    pub(crate) fn grow_table(
+        &mut self,
+        table: &crate::vm::shared::Table,
+        needed: usize,
+    ) -> Result<(), Fault> {
+        let capacity = table.capacity();
+        if needed > capacity {
+            let to = crate::vm::shared::grown(capacity, needed);
+            self.allocate(sizes::ENTRY * (to - capacity))?;
+            table.count_to(to);
+        }
+        Ok(())
+    }
+
+    /// A captured variable.
+    pub(crate) fn counted_cell(&mut self, value: Value) -> Result<Value, Fault> {
+        self.take_bytes(sizes::CELL)?;
+        let cell = Rc::new(CellBox::counted(value, sizes::CELL));
+        self.cells.borrow_mut().push(Rc::downgrade(&cell));
+        Ok(Value::Cell(cell))
+    }
+
+    /// A closure.
+    pub(crate) fn counted_closure(
+        &mut self,
+        proto: &Rc<crate::bytecode::Proto>,
+        captured: Box<[Value]>,
+    ) -> Result<Value, Fault> {
+        let bytes = if proto.fixed { 0 } else { sizes::CLOSURE + sizes::SLOT * captured.len() };
+        self.allocate(bytes)?;
+        Ok(Value::Task(Rc::new(Closure::counted(proto.clone(), captured, bytes))))
+    }
+}

@@ -1,0 +1,195 @@
+//! What reaches outside. Every use asks the gate first, each time; a failed operation is an `Error`, a refusal a fault.
+
+use super::{error, int, ok, sandbox, text};
+use crate::builtins::{Args, Builtin, Ctx, Resume};
+use crate::partition::Core;
+use crate::vm::tasks;
+use crate::vm::trap::{Fault, raised};
+use crate::vm::value::Value;
+use policies::capability::Capability;
+use serde_json::json;
+
+pub(crate) const TABLE: &[Builtin] = &[
+    Builtin::exact("sandbox.run", (1, 3), sandbox::run),
+    Builtin::exact("sandbox.actor", (1, 3), sandbox::actor),
+    Builtin::exact("sandbox.stop", (1, 1), sandbox::stop),
+    Builtin::exact("clock.now", (0, 0), |ctx, _| {
+        ctx.ask(Capability::Time, None)?;
+        if ctx.core.exact.tasks.virtual_time {
+            return Ok(Value::Int(ctx.core.exact.tasks.now));
+        }
+        Ok(Value::Int((ctx.core.host.now() * 1000.0) as i64))
+    }),
+    Builtin::exact("clock.ticks", (0, 0), |ctx, _| {
+        ctx.ask(Capability::Time, None)?;
+        if ctx.core.exact.tasks.virtual_time {
+            return Ok(Value::Int(ctx.core.exact.tasks.now));
+        }
+        let started = ctx.core.exact.tasks.started;
+        Ok(Value::Int(((ctx.core.host.now() - started) * 1000.0).max(0.0) as i64))
+    }),
+    Builtin::exact_calls("clock.sleep", (1, 1), sleep),
+    Builtin::exact("random.int", (2, 2), |ctx, args| {
+        let (low, high) = (int(args, 0)?, int(args, 1)?);
+        if low > high {
+            return Err(raised(format!("`random.int` needs low <= high, got {low} and {high}")));
+        }
+        ctx.ask(Capability::Random, None)?;
+        let span = high.abs_diff(low);
+        // Numbers beyond the last whole multiple are thrown away, so that each is as likely as the others.
+        loop {
+            let n = word(ctx);
+            if span == u64::MAX {
+                return Ok(Value::Int(n as i64));
+            }
+            let count = span + 1;
+            if n < u64::MAX - u64::MAX % count {
+                return Ok(Value::Int(low.wrapping_add((n % count) as i64)));
+            }
+        }
+    }),
+    Builtin::exact("random.float", (0, 0), |ctx, _| {
+        ctx.ask(Capability::Random, None)?;
+        Ok(Value::Float((word(ctx) >> 11) as f64 / (1u64 << 53) as f64))
+    }),
+    Builtin::exact("env.get", (1, 1), |ctx, args| {
+        let name = text(ctx, args, 0)?.to_owned();
+        ctx.ask(Capability::Env, Some(&name))?;
+        match ctx.core.host.env(&name) {
+            Some(value) => ctx.core.string(value),
+            None => Ok(Value::Nothing),
+        }
+    }),
+    Builtin::exact("env.names", (0, 0), |ctx, _| {
+        let mut names = Vec::new();
+        for name in ctx.core.host.env_names() {
+            if ctx.core.gate.covers(Capability::Env, Some(&name)) {
+                names.push(ctx.core.string(name)?);
+            }
+        }
+        ctx.core.array(names)
+    }),
+    Builtin::exact("env.args", (0, 0), |ctx, _| {
+        let mut args = Vec::new();
+        for arg in ctx.core.host.args() {
+            args.push(ctx.core.string(arg)?);
+        }
+        ctx.core.array(args)
+    }),
+    Builtin::exact("fs.read", (1, 1), |ctx, args| file(ctx, args, Capability::FileRead, "read")),
+    Builtin::exact("fs.list", (1, 1), |ctx, args| file(ctx, args, Capability::FileRead, "list")),
+    Builtin::exact("fs.exists", (1, 1), |ctx, args| file(ctx, args, Capability::FileRead, "exists")),
+    Builtin::exact("fs.write", (2, 2), |ctx, args| file(ctx, args, Capability::FileWrite, "write")),
+    Builtin::exact("fs.append", (2, 2), |ctx, args| file(ctx, args, Capability::FileWrite, "append")),
+    Builtin::exact("fs.remove", (1, 1), |ctx, args| file(ctx, args, Capability::FileWrite, "remove")),
+    Builtin::exact("fs.make_dir", (1, 1), |ctx, args| file(ctx, args, Capability::FileWrite, "make_dir")),
+    Builtin::exact("net.get", (1, 1), |ctx, args| {
+        let url = text(ctx, args, 0)?.to_owned();
+        request(ctx, &url, json!({ "method": "GET", "url": url }))
+    }),
+    Builtin::exact("net.request", (1, 1), |ctx, args| {
+        let form = ctx.core.export(args.at(0), "the request", 8)?;
+        let url = match form.field("url") {
+            Some(crate::partition::boundary::Data::Text(url)) => url.to_string(),
+            _ => return Err(raised("`net.request` needs a record with `url`")),
+        };
+        let form: serde_json::Value = form.to_serde().map_err(|e| raised(e.to_string()))?;
+        request(ctx, &url, form)
+    }),
+];
+
+fn word(ctx: &mut Ctx<'_>) -> u64 {
+    let mut bytes = [0; 8];
+    ctx.core.host.random(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault> {
+    let ms = int(args, 0)?;
+    if ms < 0 {
+        return Err(raised(format!("`clock.sleep` needs milliseconds from 0 up, got {ms}")));
+    }
+    ctx.ask(Capability::Time, None)?;
+    ctx.core.sleep_task(ms);
+    Ok(tasks::parked())
+}
+
+/// What the host answered: a value, or the kind and message of a failure.
+fn answered(
+    ctx: &mut Ctx<'_>,
+    name: &str,
+    answer: Result<serde_json::Value, String>,
+) -> Result<Value, Fault> {
+    match answer {
+        Ok(value) => {
+            let data =
+                crate::partition::boundary::Data::from_serde(&value).map_err(|e| raised(e.to_string()))?;
+            let value = ctx.core.import(&data)?;
+            ok(ctx, value)
+        }
+        Err(message) => {
+            let (kind, message) = match message.split_once(": ") {
+                Some((kind, rest)) if KINDS.contains(&kind) => (kind.to_owned(), rest.to_owned()),
+                _ => ("io".to_owned(), message),
+            };
+            error(ctx, &kind, name, 0, &message)
+        }
+    }
+}
+
+const KINDS: [&str; 10] = [
+    "not_found",
+    "exists",
+    "is_directory",
+    "not_text",
+    "too_large",
+    "io",
+    "dns",
+    "refused",
+    "timeout",
+    "tls",
+];
+
+fn file(ctx: &mut Ctx<'_>, args: &mut Args<'_>, right: Capability, act: &str) -> Result<Value, Fault> {
+    let path = text(ctx, args, 0)?.to_owned();
+    ctx.ask(right, Some(&path))?;
+    let mut form = json!({ "path": path });
+    if args.len() > 1 {
+        form["text"] = text(ctx, args, 1)?.into();
+    }
+    let answer = ctx.core.host.request(&format!("fs.{act}"), form);
+    if act == "exists" {
+        return Ok(Value::Bool(matches!(answer, Ok(serde_json::Value::Bool(true)))));
+    }
+    answered(ctx, &path, answer)
+}
+
+fn request(ctx: &mut Ctx<'_>, url: &str, form: serde_json::Value) -> Result<Value, Fault> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or("");
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let port = match scheme {
+        "https" => 443,
+        "http" => 80,
+        _ => return Err(raised("a URL starts with http:// or https://")),
+    };
+    let named = authority
+        .rsplit_once(':')
+        .is_some_and(|(_, p)| p.bytes().all(|b| b.is_ascii_digit()) && !p.is_empty());
+    let target = if named { authority.to_owned() } else { format!("{authority}:{port}") };
+    ctx.ask(Capability::Net, Some(&target))?;
+    let answer = ctx.core.host.request("net.request", form);
+    answered(ctx, authority, answer)
+}
+
+impl Core {
+    /// `print`: one line, paid for by whoever rendered it.
+    pub(crate) fn print_line(&mut self, text: &str, place: (u32, u32)) -> Result<(), Fault> {
+        self.check_limits()?;
+        if !self.gate.output_is_open() {
+            self.ask(Capability::Stdout, None, "print()", place)?;
+        }
+        self.host.print(text);
+        Ok(())
+    }
+}
