@@ -66,6 +66,10 @@ fn console_blocks_run_as_printed() {
         "#include <stdio.h>\nint main(void) { puts(\"hello from C\"); }\n",
     )
     .expect("hello.c");
+    for example in ["sandbox.syn", "words.syn"] {
+        fs::copy(root.join("examples/synsema").join(example), folder.path().join(example))
+            .expect("an example");
+    }
     let binary =
         Path::new(env!("CARGO_BIN_EXE_thirdwall")).parent().expect("its folder").display().to_string();
     let path = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());

@@ -14,6 +14,7 @@ use super::{
 use crate::{broker::Nesting, error::Error, probe};
 use policies::{
     ceiling::Ceiling,
+    plan::Stream,
     report::Report,
     wire::{JobHeader, Mode},
 };
@@ -109,6 +110,8 @@ fn of_program(
     header.home.clone_from(&request.base().home);
     header.interactive = mode == Mode::Run && job::interactive(&args.common);
     let destination = args.common.report.as_deref().map(Destination::open).transpose()?;
+    // Where the program may not print, what is wrong with it is still told, by the launcher.
+    let mute = plan.stdout == Stream::Closed && streams.is_none();
     let mut streams = match streams {
         Some(streams) => streams,
         None => Streams::of(&args.common, destination.as_ref())?,
@@ -122,6 +125,11 @@ fn of_program(
         ..Extras::default()
     };
     let (report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;
+    if mute {
+        for error in &report.errors {
+            let _told = writeln!(io::stderr(), "{error}");
+        }
+    }
     if let Some(destination) = destination {
         destination.write(&report)?;
     }
