@@ -1,5 +1,7 @@
 //! The network by name, with real clients, against servers in a namespace of the tests' own.
 
+#![expect(clippy::unwrap_used, reason = "a test that can not go on fails")]
+
 mod internet;
 mod lab;
 
