@@ -3,9 +3,12 @@
 use std::{
     fs, io,
     io::Write,
-    os::unix::fs::{PermissionsExt, chown},
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
-    process::Command,
+    process::{ChildStdin, Command, Stdio},
     sync::OnceLock,
     time::SystemTime,
 };
@@ -40,7 +43,6 @@ impl Who {
     }
 
     pub(crate) fn take_on(self, command: &mut Command) {
-        use std::os::unix::process::CommandExt;
         if self == Self::Stranger {
             // std also leaves all groups when the id changes.
             command.uid(STRANGER).gid(STRANGER);
@@ -78,8 +80,8 @@ pub(crate) struct Programs {
 }
 
 pub(crate) fn programs() -> &'static Programs {
-    static PROGRAMS: OnceLock<(Programs, TempDir)> = OnceLock::new();
-    let (programs, _folder) = PROGRAMS.get_or_init(|| {
+    static PROGRAMS: OnceLock<(Programs, ChildStdin)> = OnceLock::new();
+    let (programs, _alive) = PROGRAMS.get_or_init(|| {
         let built = Path::new(env!("CARGO_BIN_EXE_hostile"));
         let launcher = launcher_beside(built);
         let folder = tempfile::Builder::new().prefix("thirdwall-programs-").tempdir_in(FOLDERS).unwrap();
@@ -90,9 +92,18 @@ pub(crate) fn programs() -> &'static Programs {
             fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
             to
         };
-        (Programs { thirdwall: copy(&launcher), hostile: copy(built) }, folder)
+        let programs = Programs { thirdwall: copy(&launcher), hostile: copy(built) };
+        (programs, remove_at_our_end(folder))
     });
     programs
+}
+
+/// Statics are never dropped, so another process waits for the end of this one and then removes the folder.
+fn remove_at_our_end(folder: TempDir) -> ChildStdin {
+    let mut remover = Command::new("sh");
+    remover.args(["-c", "read line; rm -rf \"$1\"", "sh"]).arg(folder.keep());
+    remover.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    remover.spawn().unwrap().stdin.unwrap()
 }
 
 /// The launcher of the same build. Cargo makes no binaries of dependencies for a test, so it is asked to where what stands
