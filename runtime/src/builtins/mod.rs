@@ -7,6 +7,7 @@ pub mod context;
 
 mod arrays;
 mod assertions;
+mod bus;
 mod bytes;
 mod chart;
 mod cipher;
@@ -22,6 +23,7 @@ mod higher;
 mod json;
 mod list;
 mod math;
+mod notebook;
 pub(crate) mod operations;
 mod process;
 mod random;
@@ -276,6 +278,9 @@ static FAMILIES: &[&[Builtin]] = &[
     hash::TABLE,
     cipher::TABLE,
     chart::TABLE,
+    bus::TABLE,
+    notebook::TABLE,
+    notebook::PROGRESS,
     config::TABLE,
     arrays::TABLE,
     arrays::LINEAR,

@@ -61,10 +61,10 @@ table! {
 
         "fetch", "http", "http_get",
         "http_post", "http_put", "http_delete", "http_bytes", "pipe", "pipe_send", "pipe_recv", "pipe_close",
-        "term_open", "agents", "agent_stop", "bus_publish",
-        "bus_subscribe", "bus_recv", "bus_unsubscribe", "bus_topics", "remember", "recall", "forget_memory",
-        "memory_summary", "add_rule", "check_rules", "get_rules", "create_progress", "start_step", "complete_step",
-        "fail_step", "resume_point", "progress_display", "progress_percent", "state_set", "state_get", "state_incr",
+        "term_open",
+
+
+        "state_set", "state_get", "state_incr",
         "state_delete", "state_all", "llm_available", "llm_usage", "llm_step", "llm_stream",
         "svg_to_png", "svg_to_pdf", "trace_of", "private", "declassify", "label_of", "is_private", "spend",
         "spend_total", "attest", "attest_key", "attestation_verify", "groth16_verify", "jwt_sign", "jwt_verify",

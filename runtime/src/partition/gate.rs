@@ -197,6 +197,11 @@ impl Gate {
         Ok(())
     }
 
+    /// The name of the notebook that the program declared.
+    pub(crate) fn notebook(&self) -> Option<String> {
+        self.declared.iter().find(|g| g.capability() == Capability::Memory)?.scope_text()
+    }
+
     /// Asks for a use; `source` is the builtin with parentheses.
     ///
     /// # Errors

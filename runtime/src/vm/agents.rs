@@ -19,6 +19,8 @@ pub struct Board {
     values: BTreeMap<String, Value>,
     channels: BTreeMap<String, VecDeque<Value>>,
     rows: Vec<Row>,
+    /// What families share between a program's agents (the bus, the notebook …), by the family's name.
+    pub(crate) keep: BTreeMap<&'static str, Box<dyn std::any::Any>>,
 }
 
 /// What `agents()` tells of one.
@@ -133,15 +135,18 @@ impl Core {
         }
         let now = self.host.now();
         let deadline = *self.deadline.get_or_insert(now + seconds);
-        let dead = {
-            let board = self.shared.borrow();
-            !self.is_agent && !board.rows.is_empty() && !board.alive()
-        };
+        let dead = self.nobody_left();
         if now >= deadline || dead {
             self.deadline = None;
             return Ok(Some(Value::Nothing));
         }
         Ok(None)
+    }
+
+    /// Whether agents were started, all have ended, and this is the program that started them.
+    pub(crate) fn nobody_left(&self) -> bool {
+        let board = self.shared.borrow();
+        !self.is_agent && !board.rows.is_empty() && !board.alive()
     }
 }
 

@@ -75,7 +75,13 @@ impl Machine {
     pub(crate) fn run_until_wait(&mut self) -> Result<bool, Fault> {
         loop {
             self.waiting = false;
-            let fault = match self.dispatch() {
+            // A builtin that waited is asked again; once it is done its caller goes on.
+            let native = !self.core.exact.on && self.frames.last().is_some_and(|f| f.native.is_some());
+            let ran = if native { self.drive(None) } else { self.dispatch() };
+            if native && ran.is_ok() {
+                continue;
+            }
+            let fault = match ran {
                 Err(fault) if *fault == Stop::Wait => return Ok(true),
                 Ok(()) if self.waiting => return Ok(true),
                 Ok(()) => match self.core.check_limits() {
