@@ -281,3 +281,53 @@ wait"
     assert!(ran.out.contains("cba") && !ran.out.contains("out"), "{}", ran.out);
     assert!(ran.has("+80", "from 127.0.0.1"), "{:?}", ran.network());
 }
+
+#[test]
+fn the_egress_holds_nothing_but_its_sockets() {
+    if !possible() {
+        return;
+    }
+    let ran = script(
+        r#"
+"$TW" exec --policy python --cap-set stdout,net=api.example.com --report "$LAB/report" -- /usr/bin/python3 -c 'import time; time.sleep(3)' & tw=$!
+here=$(readlink /proc/self/ns/net)
+for i in $(seq 200); do
+  for child in $(cat /proc/$tw/task/$tw/children); do
+    [ "$(readlink /proc/$child/ns/net)" = "$here" ] && grep -q 'Seccomp:.2' /proc/$child/status && egress=$child
+  done
+  [ -n "$egress" ] && break; sleep 0.01
+done
+grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/$egress/status | tr -d '\t'
+for fd in /proc/$egress/fd/*; do readlink $fd; done | sed 's/:.*//' | sort -u
+kill -9 $egress; wait $tw
+"#,
+    );
+    let nothing = "CapPrm:0000000000000000\nCapEff:0000000000000000\nCapBnd:0000000000000000\nNoNewPrivs:1\nSeccomp:2\n";
+    assert_eq!(ran.out, format!("{nothing}/dev/null\nanon_inode\nsocket\n"));
+    // Without it the run goes on, and an entry says that nothing is reached any more.
+    assert!(ran.code == 0 && ran.has("-*", "the egress has ended"), "{:?}", ran.network());
+}
+
+#[test]
+fn a_hello_that_does_not_end_is_cut_off_and_many_connections_are_not() {
+    if !possible() {
+        return;
+    }
+    let slow = r#"
+import socket
+s = socket.create_connection(("api.example.com", 443)); s.sendall(b"\x16\x03\x01\x02\x00\x01"); s.settimeout(14)
+try: print(s.recv(1))
+except OSError as e: print(e.errno)
+"#;
+    let ran = python("net=api.example.com", slow);
+    assert_eq!(ran.out, "104\n");
+    assert!(ran.has("-api.example.com:443", "didn't come to an end"), "{:?}", ran.network());
+    let many = r#"
+import socket
+held = []
+for i in range(230):
+    s = socket.create_connection(("93.184.216.34", 80)); s.sendall(b"ping\n"); held.append(s)
+print(sum(s.recv(5) == b"ping\n" for s in held))
+"#;
+    assert_eq!(python("net=93.184.216.34", many).out, "230\n");
+}
