@@ -35,6 +35,12 @@ fn act() {
         ["kernel"] => kernel(&mut peer),
         ["write only", top] => write_only(&mut peer, top),
         ["nothing", top] => nothing(&mut peer, top),
+        ["child", top] => child(&mut peer, top),
+        ["child and more"] => {
+            peer.send(&Request::RunProgram(Box::new(everything("slow"))));
+            peer.send(&Request::Look { path: "/x".into() });
+            std::thread::sleep(std::time::Duration::from_secs(20));
+        }
         ["many entries", top] => many_entries(&mut peer, top),
         ["race", top] => race(&mut peer, top),
         ["breach", how] => breach(&mut peer, how),
@@ -173,15 +179,56 @@ fn nothing(peer: &mut Peer, top: &str) {
     assert_eq!(peer.read(&path), Err(By::Ceiling));
     assert_eq!(peer.replace(&path, "x"), Err(By::Ceiling));
     assert_eq!(peer.remove(&path, What::File), Err(By::Ceiling));
-    let child = broker::Child {
+    assert_eq!(peer.done(&Request::RunProgram(Box::new(everything("x")))), Err(By::Ceiling));
+}
+
+/// A child that may do all that there is.
+fn everything(filename: &str) -> broker::Child {
+    broker::Child {
         ceiling: policies::ceiling::Ceiling::everything(),
         profile: broker::Profile::Native,
         env: BTreeMap::new(),
-        timeout_ms: 1000,
+        timeout_ms: 60_000,
         cwd: None,
-        filename: "x".into(),
+        filename: filename.to_owned(),
+    }
+}
+
+fn child(peer: &mut Peer, top: &str) {
+    let run = |peer: &mut Peer, child: broker::Child| {
+        let reply = peer.ask(&Request::RunProgram(Box::new(child)));
+        match reply.answer {
+            broker::Answer::Inline => Ok(serde_json::from_slice::<broker::Ran>(&reply.raw).unwrap().output),
+            broker::Answer::Refused(refused) => Err(refused.by),
+            other => panic!("not an answer to this: {other:?}"),
+        }
     };
-    assert!(peer.done(&Request::RunProgram(Box::new(child))).is_err());
+    let told = run(peer, everything("x")).unwrap();
+    assert_eq!(&told[..4], ["stdout,sandbox_run", "Pure", "1", "0"].map(str::to_owned));
+    let grant = |scope: &str| {
+        let grants = policies::ceiling::Ceiling::parse(&format!("file.read={scope}")).unwrap();
+        broker::Child { ceiling: grants, ..everything("x") }
+    };
+    let inside = format!("file.read={top}/deep/*");
+    assert_eq!(run(peer, grant("deep/*")).unwrap()[0], inside, "from the caller's folder");
+    assert_eq!(run(peer, grant(&format!("{top}/../*"))).unwrap()[0], "none");
+    let elsewhere = broker::Child { cwd: Some("..".into()), ..grant("deep/*") };
+    let told = run(peer, elsewhere).unwrap();
+    assert_eq!((told[0].as_str(), told[5].as_str()), (inside.as_str(), top.rsplit_once('/').unwrap().0));
+    for (name, value) in [("LD_PRELOAD", "x"), ("A=B", "x"), ("", "x"), ("A", "nul\0")] {
+        let env = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        assert_eq!(run(peer, broker::Child { env, ..everything("x") }), Err(By::Misuse), "{name}");
+    }
+    assert_eq!(run(peer, broker::Child { cwd: Some("none".into()), ..everything("x") }), Err(By::Misuse));
+    let piece = vec![b' '; broker::MOST_PIECE];
+    let mut sent = 0;
+    while sent + piece.len() <= broker::MOST_SOURCE {
+        assert_eq!(peer.source(&piece), Ok(()));
+        sent += piece.len();
+    }
+    assert_eq!(peer.source(&piece), Err(By::Limit));
+    assert_eq!(peer.source(b"print(1)"), Ok(()), "what was too long is gone");
+    assert_eq!(run(peer, everything("x")).unwrap()[3], "8");
 }
 
 fn many_entries(peer: &mut Peer, top: &str) {

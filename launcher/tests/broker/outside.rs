@@ -1,7 +1,7 @@
 //! The outer side: prepares folders, runs the peer in its jail, looks at the report and at the disk.
 
 use launcher::{
-    broker::Lent,
+    broker::{Children, Lent, Nesting, Order},
     cgroup::Entry,
     jail::{Inputs, Jail},
     probe,
@@ -16,6 +16,7 @@ use nix::{
     unistd::mkfifo,
 };
 use policies::{
+    broker::{self, Ran},
     ceiling::Ceiling,
     layer::Layer,
     limits::Setting,
@@ -75,9 +76,61 @@ impl Given {
         options.limits.cpu = Some(Setting::Unlimited);
         let request = resolve(&Policy::runtime(), options).unwrap();
         let plan = plan::plan(&request, &PathFacts::default(), &probe::fast()).unwrap();
-        let lent = Lent { ceiling: request.ceiling().clone(), base: request.base().clone(), children: None };
+        let limits = plan.limits.clone();
+        let children = Children {
+            start: told,
+            profile: broker::Profile::Pure,
+            nesting: Nesting { depth: 0, most: 1 },
+            limits,
+            groups: Vec::new(),
+        };
+        let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
+        let lent = Lent { ceiling, base, children: Some(children) };
         run(plan, lent, job)
     }
+}
+
+/// In the place of a launcher: tells what it was ordered.
+fn told(order: Order) -> Result<Ran, String> {
+    if order.filename == "slow" {
+        std::thread::sleep(Duration::from_secs(60));
+    }
+    let Some(Setting::At(memory)) = order.limits.memory else { return Err("no limit".into()) };
+    Ok(Ran {
+        ok: true,
+        output: vec![
+            order.ceiling.to_string(),
+            format!("{:?}", order.profile),
+            order.nesting.depth.to_string(),
+            order.source.len().to_string(),
+            memory.to_string(),
+            order.base.workdir,
+        ],
+        errors: Vec::new(),
+        audit: Vec::new(),
+        exit: Some(0),
+        timed_out: false,
+        llm_tokens: 0,
+    })
+}
+
+fn a_lying_runtime_gets_no_more_for_its_children() {
+    let given = Given::new();
+    let report = given.run("sandbox_run,file.read={}/*", &["child", &given.top()]);
+    passes(&report);
+    let cut: Vec<_> = report.audit.iter().filter(|entry| entry.reason == "above parent ceiling").collect();
+    assert!(cut.iter().any(|entry| entry.capability == "exec" && entry.layer == Layer::Broker), "{cut:?}");
+    assert!(report.audit.iter().any(|entry| entry.reason == "above parent profile"));
+}
+
+fn a_request_while_a_child_runs_ends_both() {
+    let given = Given::new();
+    let start = Instant::now();
+    let report = given.run("sandbox_run", &["child and more"]);
+    assert_eq!(report.status, Verdict::JailFailed);
+    assert!(report.errors[0].contains("before the answer to the last one"), "{:?}", report.errors);
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(nix::sys::wait::waitpid(None, None), Err(nix::errno::Errno::ECHILD), "nobody is left");
 }
 
 fn run(mut plan: plan::Plan, lent: Lent, job: &[&str]) -> Report {
@@ -361,6 +414,8 @@ pub(crate) fn main() -> ExitCode {
         ten_thousand_swaps_open_nothing_outside,
         a_breach_ends_the_peer_and_the_report_says_why,
         a_flood_is_slowed_and_costs_no_memory,
+        a_lying_runtime_gets_no_more_for_its_children,
+        a_request_while_a_child_runs_ends_both,
     ]
     .into();
     if words.iter().any(|word| word == "--list") {

@@ -63,6 +63,15 @@ impl Peer {
         Self::receive().expect("an answer")
     }
 
+    pub(crate) fn source(&mut self, piece: &[u8]) -> Result<(), By> {
+        Self::send_bytes(&broker::encode(self.next, &Request::Source {}, piece).unwrap(), &[]).unwrap();
+        self.next += 1;
+        match Self::receive().unwrap().answer {
+            Answer::Done => Ok(()),
+            other => Err(refused(other)),
+        }
+    }
+
     /// The text of a file, or who refused.
     pub(crate) fn read(&mut self, path: &str) -> Result<String, By> {
         let reply = self.ask(&Request::Open { path: path.into(), how: How::Read });

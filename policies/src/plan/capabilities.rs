@@ -32,9 +32,9 @@ fn is_built(capability: Capability, subject: &Subject) -> bool {
         | Capability::Secret
         | Capability::Reveal => true,
         Capability::Exec | Capability::Net | Capability::Serve => matches!(subject, Subject::Command { .. }),
+        Capability::SandboxRun => matches!(subject, Subject::Runtime { .. }),
         Capability::Llm
         | Capability::Judge
-        | Capability::SandboxRun
         | Capability::Attest
         | Capability::Sign
         | Capability::Wallet
@@ -88,9 +88,12 @@ fn held_back(capability: Capability, ceiling: &Ceiling, subject: &Subject) -> Ou
         Capability::Time | Capability::Random => language_only(NO_WALL),
         Capability::Stdout => Outcome::exact("the supervisor drops what is printed"),
         Capability::Stdin => Outcome::exact("its input is empty"),
-        Capability::File | Capability::FileRead | Capability::FileWrite => {
-            Outcome::exact("the new root and Landlock: nothing of the host's data is there")
-        }
+        Capability::File | Capability::FileRead | Capability::FileWrite => match subject {
+            Subject::Runtime { .. } => Outcome::exact("the new root is empty, and the filter opens nothing"),
+            Subject::Command { .. } => {
+                Outcome::exact("the new root and Landlock: nothing of the host's data is there")
+            }
+        },
         Capability::Exec => Outcome::exact("the filter: no program but the first"),
         Capability::Env | Capability::Secret | Capability::Reveal => {
             Outcome::exact("the environment is emptied")
@@ -121,6 +124,9 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
     match capability {
         Capability::Time | Capability::Random => language_only(NO_WALL),
         Capability::Stdout => Outcome::exact("through the supervisor, counted and cut at the limit"),
+        Capability::SandboxRun => {
+            Outcome::exact("the supervisor starts it, in a jail of its own with this one's ceiling at most")
+        }
         Capability::Stdin => Outcome::exact("through the supervisor"),
         Capability::Env | Capability::Secret => {
             Outcome::exact("only granted names are put back into the environment")
@@ -143,7 +149,6 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
         | Capability::Exec
         | Capability::Llm
         | Capability::Judge
-        | Capability::SandboxRun
         | Capability::Attest
         | Capability::Sign
         | Capability::Wallet

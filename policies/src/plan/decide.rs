@@ -1,11 +1,11 @@
 //! `plan(request, paths, host)`: the tightest thing that this kernel can be told.
 
 use super::{
-    Device, Execute, FilterName, HostPath, IdMap, Identity, JailPath, LandlockPlan, Network, Node, Outside,
-    Payload, Plan, Right, Stream, capabilities, environment,
-    files::{Granting, Holds, Outcome},
+    Device, Execute, FilterName, IdMap, Identity, JailPath, LandlockPlan, Network, Node, Outside, Payload,
+    Plan, Right, Stream, capabilities, environment,
+    files::{self, Granting, Holds, Outcome},
     layers,
-    layout::{Layout, READ_TREE, SCRATCH_RIGHTS, beneath},
+    layout::{Layout, READ_TREE, SCRATCH_RIGHTS},
     limits,
 };
 use crate::{
@@ -40,7 +40,6 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
     };
     let mut granting = Granting {
         facts,
-        subject: &request.subject,
         holds: if host.landlock_abi == 0 { Holds::MountsAlone } else { Holds::Both },
         idmap,
         notes: Vec::new(),
@@ -52,7 +51,10 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
         furnish(&mut layout, request, &mut granting)?;
     }
     granting.provide(&mut layout, &request.provides)?;
-    grant_files(&mut layout, &mut granting, &request.ceiling, &mut outcomes)?;
+    match &request.subject {
+        Subject::Command { .. } => grant_files(&mut layout, &mut granting, &request.ceiling, &mut outcomes)?,
+        Subject::Runtime { .. } => files::by_broker(&request.ceiling, &mut outcomes, &mut granting.notes)?,
+    }
     let payload = match &request.subject {
         Subject::Runtime { .. } => Payload::Runtime,
         Subject::Command { .. } => {
@@ -72,7 +74,8 @@ pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Pl
     }
     let workdir = match &request.subject {
         Subject::Command { .. } => WORKDIR.to_owned(),
-        Subject::Runtime { .. } => runtime_workdir(&mut layout, &request.base.workdir),
+        // Empty, so that a program that may read nothing doesn't learn where it was started.
+        Subject::Runtime { .. } => "/".to_owned(),
     };
     if host.caller == Caller::Root && idmap == IdMap::AsIs && !outcomes.is_empty() {
         granting.notes.push(
@@ -214,19 +217,4 @@ fn grant_files(
         outcomes.insert(grant.clone(), granting.grant(layout, grant)?);
     }
     Ok(())
-}
-
-/// The caller's own folder, if anything in it or above it was granted; else the empty root, so that a program that may
-/// read nothing doesn't learn where it was started.
-fn runtime_workdir(layout: &mut Layout, callers: &str) -> String {
-    let callers = if callers.is_empty() { "/" } else { callers };
-    let near =
-        layout.nodes().keys().any(|at| beneath(callers, at).is_some() || beneath(at, callers).is_some());
-    if callers == "/" || !near {
-        return "/".to_owned();
-    }
-    if layout.seen(&HostPath(callers.to_owned())).is_none() && layout.holder(callers).is_none() {
-        layout.put(callers, Node::Folder);
-    }
-    callers.to_owned()
 }

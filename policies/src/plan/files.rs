@@ -9,13 +9,12 @@ use super::{
 };
 use crate::{
     capability::Capability,
-    ceiling::Grant,
+    ceiling::{Ceiling, Grant},
     error::Refusal,
-    request::{Found, Kind, OpenTo, PathFacts, PathQuery, Subject},
+    request::{Found, Kind, OpenTo, PathFacts, PathQuery},
     scope::glob,
 };
-
-use std::fmt::Display;
+use std::{collections::BTreeMap, fmt::Display};
 
 /// How many single files and trees one pattern may stand for. Each is a mount, and mounts are what a start costs.
 const MOST_MATCHES: usize = 256;
@@ -83,11 +82,30 @@ pub(super) enum Holds {
     MountsAlone,
 }
 
+/// The language's files: none is in the root. The supervisor opens each when it is asked for, after a check of its own.
+pub(super) fn by_broker(
+    ceiling: &Ceiling,
+    outcomes: &mut BTreeMap<Grant, Outcome>,
+    notes: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    if ceiling.has(Capability::FileWrite) {
+        notes.push(
+            "files that the program writes are the host's: the disk limit doesn't count them".to_owned(),
+        );
+    }
+    for grant in ceiling.grants().filter(|grant| Capability::File.includes(grant.capability())) {
+        match Wanted::of(grant.scope()) {
+            Wanted::Exact(path) | Wanted::Tree(path) if in_kernel_tree(&path) => refuse_kernel_trees(&path)?,
+            Wanted::Exact(_) | Wanted::Tree(_) | Wanted::Pattern(_) | Wanted::Everything => {}
+        }
+        outcomes.insert(grant.clone(), Outcome::exact("the supervisor opens each file; no link leads out"));
+    }
+    Ok(())
+}
+
 /// What grants are laid out with.
 pub(super) struct Granting<'a> {
     pub(super) facts: &'a PathFacts,
-    /// For whom.
-    pub(super) subject: &'a Subject,
     /// What holds the trees.
     pub(super) holds: Holds,
     /// Ids on granted trees.
@@ -304,14 +322,7 @@ impl Granting<'_> {
 
     fn not_there(&mut self, path: &str) -> Outcome {
         self.notes.push(format!("{path} is granted and wasn't there at the start: nothing of it is given"));
-        match self.subject {
-            Subject::Command { .. } => Outcome::nothing("it wasn't there at the start"),
-            Subject::Runtime { .. } => Outcome {
-                fit: Fit::NotBuilt,
-                held_by: "it wasn't there at the start, and making it through the broker isn't built yet"
-                    .to_owned(),
-            },
-        }
+        Outcome::nothing("it wasn't there at the start")
     }
 
     pub(super) fn check(&mut self, found: &Found) -> Result<(), Refusal> {

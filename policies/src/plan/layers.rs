@@ -141,7 +141,12 @@ fn state(
             Network::OwnEmpty => in_force("an empty network namespace of its own"),
             Network::Named(named) => (Standing::InForce, named.how()),
         },
-        Layer::Broker => not_applicable("nothing of this ceiling goes through it"),
+        Layer::Broker => match request.subject {
+            Subject::Runtime { .. } => {
+                in_force("files and children: each request is checked by the supervisor")
+            }
+            Subject::Command { .. } => not_applicable("nothing of this ceiling goes through it"),
+        },
         Layer::Limits => {
             let held =
                 [("cpu", limits.cpu.means), ("memory", limits.memory.means), ("pids", limits.pids.means)];

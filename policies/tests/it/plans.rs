@@ -29,6 +29,16 @@ fn with(ceiling: &str, options: Options) -> Options {
     Options { ceiling: Some(Ceiling::parse(ceiling).unwrap()), ..options }
 }
 
+/// A command's options under a ceiling of files.
+fn with_file(ceiling: &str) -> Options {
+    with(ceiling, command(&["true"]))
+}
+
+/// A command's plan in the emptiest root, under a ceiling of files.
+fn jail_plan(ceiling: &str) -> Plan {
+    ready_plan("static", with_file(ceiling), &host()).unwrap()
+}
+
 fn executable(plan: &Plan) -> Vec<&str> {
     let rules = plan.landlock.rules.iter().filter(|rule| rule.rights.contains(&Right::Execute));
     rules.map(|rule| rule.at.0.as_str()).collect()
@@ -45,25 +55,42 @@ fn the_runtimes_root_is_empty_without_grants() {
 }
 
 #[test]
-fn only_granted_paths_exist_in_the_runtimes_folder() {
-    let plan = run_plan("file.read=./data/*,file.write=notes.md");
-    let paths: Vec<&str> = plan.root.iter().map(|mount| mount.at.0.as_str()).collect();
+fn the_runtimes_root_is_empty_with_grants_too() {
+    for ceiling in
+        ["file", "file.read=./data/*,file.write=notes.md", "file=/nowhere/*", "file=/run/docker.sock"]
+    {
+        let plan = run_plan(ceiling);
+        assert!(plan.root.is_empty() && plan.landlock.rules.is_empty(), "{ceiling}");
+        assert_eq!(plan.workdir.0, "/");
+        let rows = plan.capabilities.iter().filter(|row| row.granted);
+        assert!(rows.clone().count() > 0 && rows.clone().all(|row| row.fit == Fit::Exact), "{ceiling}");
+    }
+    for ceiling in ["file.read=/proc/*", "file.read=/sys", "file=/dev/*", "file.read=/proc/version"] {
+        let refusal = planned(&Policy::runtime(), runtime(ceiling), &host()).unwrap_err();
+        assert!(matches!(refusal, Refusal::PathRefused { .. }), "{ceiling}: {refusal}");
+    }
+}
+
+#[test]
+fn only_granted_paths_exist_in_the_callers_folder() {
+    let plan = jail_plan("file.read=./data/*,file.write=notes.md");
+    let paths: Vec<&str> =
+        plan.root.iter().map(|mount| mount.at.0.as_str()).filter(|at| at.starts_with("/home")).collect();
     assert_eq!(paths, ["/home", "/home/u", "/home/u/w", "/home/u/w/data", "/home/u/w/notes.md"]);
-    assert_eq!(plan.workdir.0, "/home/u/w");
     assert_eq!(rights(&plan, "/home/u/w/data"), [Right::ReadFile, Right::ReadDir]);
     assert_eq!(rights(&plan, "/home/u/w/notes.md"), [Right::WriteFile]);
 }
 
 #[test]
 fn a_granted_link_shows_what_it_leads_to() {
-    let plan = run_plan("file.read=./link/*");
+    let plan = jail_plan("file.read=./link/*");
     let Some(Node::Bind { source, access, .. }) = node(&plan, "/home/u/w/link") else { panic!("{plan:?}") };
     assert_eq!((source.0.as_str(), *access), ("/srv/shared", Access::ReadOnly));
 }
 
 #[test]
 fn a_prefix_is_expanded_to_what_matches() {
-    let plan = run_plan("file=scratch_*");
+    let plan = jail_plan("file=scratch_*");
     assert!(node(&plan, "/home/u/w/scratch_1").is_some() && node(&plan, "/home/u/w/scratch_2").is_some());
     assert_eq!(rights(&plan, "/home/u/w/scratch_1"), [Right::ReadFile, Right::WriteFile]);
     assert!(rights(&plan, "/home/u/w/scratch_2").contains(&Right::Make));
@@ -71,7 +98,7 @@ fn a_prefix_is_expanded_to_what_matches() {
 
 #[test]
 fn a_link_that_matches_a_pattern_never_leads_out() {
-    let plan = run_plan("file.read=./data/*.txt");
+    let plan = jail_plan("file.read=./data/*.txt");
     assert!(node(&plan, "/home/u/w/data/a.txt").is_some() && node(&plan, "/home/u/w/data/d.txt").is_some());
     assert!(node(&plan, "/home/u/w/data/c.txt").is_none());
     assert!(plan.root.iter().all(|mount| !format!("{:?}", mount.node).contains("secret")));
@@ -80,10 +107,10 @@ fn a_link_that_matches_a_pattern_never_leads_out() {
 #[test]
 fn a_link_in_a_writable_folder_never_leads_out() {
     let refusal =
-        planned(&Policy::runtime(), runtime("file=./data/*,file.read=./data/out/*"), &host()).unwrap_err();
+        ready_plan("static", with_file("file=./data/*,file.read=./data/out/*"), &host()).unwrap_err();
     assert!(refusal.to_string().contains("leads out of it"), "{refusal}");
     // Its twin: where nobody may write, the link is the host's own word.
-    let plan = run_plan("file.read=./data/*,file.read=./data/out/*");
+    let plan = jail_plan("file.read=./data/*,file.read=./data/out/*");
     assert!(node(&plan, "/srv/shared").is_some());
 }
 
@@ -98,18 +125,18 @@ fn a_file_of_the_host_stands_before_the_jails_own() {
 
 #[test]
 fn what_is_not_there_is_not_given_and_said() {
-    let plan = run_plan("file.read=/nowhere/*");
-    assert!(plan.root.is_empty());
+    let plan = jail_plan("file.read=/nowhere/*");
+    assert!(plan.root.iter().all(|mount| !mount.at.0.starts_with("/nowhere")));
     assert_eq!(plan.notes, ["/nowhere is granted and wasn't there at the start: nothing of it is given"]);
 }
 
 #[test]
 fn the_hosts_kernel_trees_and_its_whole_root_stay_out() {
     for ceiling in ["file.read=/proc/*", "file.read=/sys", "file=/dev/*", "file.read=/proc/version"] {
-        let refusal = planned(&Policy::runtime(), runtime(ceiling), &host()).unwrap_err();
+        let refusal = ready_plan("static", with_file(ceiling), &host()).unwrap_err();
         assert!(matches!(refusal, Refusal::PathRefused { .. }), "{ceiling}: {refusal}");
     }
-    let plan = run_plan("file.read");
+    let plan = jail_plan("file.read");
     assert!(node(&plan, "/home").is_some() && node(&plan, "/etc").is_some());
     assert!(node(&plan, "/proc").is_none() && plan.landlock.rules.iter().all(|rule| rule.at.0 != "/"));
     assert_eq!(node(&plan, "/bin"), Some(&Node::Link("usr/bin".to_owned())));
@@ -118,22 +145,22 @@ fn the_hosts_kernel_trees_and_its_whole_root_stay_out() {
 #[test]
 fn a_granted_tmp_is_the_jails_own() {
     for ceiling in ["file=/tmp/*", "file=/tmp"] {
-        assert!(matches!(node(&run_plan(ceiling), "/tmp"), Some(Node::Scratch { .. })));
+        assert!(matches!(node(&jail_plan(ceiling), "/tmp"), Some(Node::Scratch { .. })));
     }
-    let plan = run_plan("file.read=/tmp/other/x");
+    let plan = jail_plan("file.read=/tmp/other/x");
     assert!(matches!(node(&plan, "/tmp/other/x"), Some(Node::Bind { .. })));
 }
 
 #[test]
 fn a_socket_is_no_file_and_one_in_a_tree_is_told() {
-    let refusal = planned(&Policy::runtime(), runtime("file=/run/docker.sock"), &host()).unwrap_err();
+    let refusal = ready_plan("static", with_file("file=/run/docker.sock"), &host()).unwrap_err();
     assert!(matches!(refusal, Refusal::PathRefused { .. }), "{refusal}");
-    let plan = run_plan("file.read=/run/*");
+    let plan = jail_plan("file.read=/run/*");
     assert!(plan.notes.iter().any(|note| note.contains("/run/docker.sock is a socket")), "{:?}", plan.notes);
-    let mut options = runtime("file.read=/run/*");
+    let mut options = with_file("file.read=/run/*");
     options.allow_missing.insert(Layer::Filter);
     let no_filter = policies::facts::HostFacts { seccomp: false, ..host() };
-    let refusal = planned(&Policy::runtime(), options, &no_filter).unwrap_err();
+    let refusal = ready_plan("static", options, &no_filter).unwrap_err();
     assert!(refusal.to_string().contains("without the filter"), "{refusal}");
 }
 
@@ -313,7 +340,7 @@ fn a_terminal_brings_its_devices() {
 #[test]
 fn parents_come_before_what_stands_in_them() {
     for plan in
-        [run_plan("file.read=./data/*,file=/srv/*"), ready_plan("gcc", command(&["true"]), &root()).unwrap()]
+        [jail_plan("file.read=./data/*,file=/srv/*"), ready_plan("gcc", command(&["true"]), &root()).unwrap()]
     {
         for (i, mount) in plan.root.iter().enumerate() {
             let parent = &mount.at.0[..mount.at.0.rfind('/').unwrap()];
