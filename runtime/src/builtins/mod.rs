@@ -95,6 +95,9 @@ pub enum Cost {
 /// Starts a builtin that calls back.
 pub type Calls = fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>;
 
+/// Begins what calls back into the program or waits: gives the state that the machine drives.
+pub type Begin = fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>;
+
 /// How a builtin is run.
 pub enum Run {
     /// At once.
@@ -106,7 +109,7 @@ pub enum Run {
     /// At once, in an exact partition: it charges for what it does, before it does it.
     Exact(fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Value, Fault>),
     /// With calls back or a wait, in an exact partition.
-    ExactCalls(fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>),
+    ExactCalls(Begin),
 }
 
 impl Builtin {
@@ -164,11 +167,7 @@ impl Builtin {
 
     /// One for exact partitions that calls back or waits.
     #[must_use]
-    pub const fn exact_calls(
-        name: &'static str,
-        (required, most): (u8, u8),
-        run: fn(&mut Ctx<'_>, &mut Args<'_>) -> Result<Box<dyn Resume>, Fault>,
-    ) -> Self {
+    pub const fn exact_calls(name: &'static str, (required, most): (u8, u8), run: Begin) -> Self {
         let mut b = Self::exact(name, (required, most), |_, _| Ok(Value::Nothing));
         b.run = Run::ExactCalls(run);
         b

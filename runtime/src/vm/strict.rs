@@ -572,7 +572,8 @@ pub(crate) fn concat(core: &mut Core, parts: &[Value]) -> Result<Value, Fault> {
     let mut read = if parts[last].as_text().is_some() { length } else { 0 };
     let mut total = Value::Nothing;
     for i in (0..last).rev() {
-        if !good && !(joins(&parts[i]) && right_good) {
+        let joined = good || (joins(&parts[i]) && right_good);
+        if !joined {
             return Err(raised(format!(
                 "`..` joins strings and numbers, got {} and {right}",
                 type_name(&parts[i])
@@ -698,8 +699,8 @@ pub(crate) fn shown(core: &Core, error: &Raised) -> String {
     let described = describe(core, error);
     let mut line = error.place.map_or(0, |place| line_of(core, place));
     let mut message = described.message;
-    match error.origin.as_ref().and_then(|origin| origin.elsewhere.as_ref()) {
-        Some(from) => match from.actor {
+    if let Some(from) = error.origin.as_ref().and_then(|origin| origin.elsewhere.as_ref()) {
+        match from.actor {
             Some(number) => {
                 line = from.line;
                 let _ = write!(message, " (in actor {number})");
@@ -710,8 +711,7 @@ pub(crate) fn shown(core: &Core, error: &Raised) -> String {
                     from.name, from.line, described.kind
                 );
             }
-        },
-        None => {}
+        }
     }
     at_line(core, line, &message)
 }

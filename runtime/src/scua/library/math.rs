@@ -63,7 +63,7 @@ pub(crate) const TABLE: &[Builtin] = &[
 
 /// A whole double as an int.
 pub(super) fn whole(f: f64) -> Option<i64> {
-    (f >= -9_223_372_036_854_775_808.0 && f < 9_223_372_036_854_775_808.0).then_some(f as i64)
+    (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&f).then_some(f as i64)
 }
 
 fn rounded(args: &Args<'_>, how: fn(f64) -> f64) -> Result<Value, Fault> {
