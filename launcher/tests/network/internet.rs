@@ -72,8 +72,8 @@ pub(crate) fn run() {
             });
         }
     }
-    println!("ready");
-    std::io::stdout().flush().unwrap();
+    let mut out = std::io::stdout();
+    out.write_all(b"ready\n").and_then(|()| out.flush()).unwrap();
     let mut rest = Vec::new();
     std::io::stdin().read_to_end(&mut rest).unwrap();
 }
