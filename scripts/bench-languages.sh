@@ -18,7 +18,7 @@ exec python3 - "$synsema" "$@" <<'PYTHON'
 import math, os, subprocess, sys, time
 
 ROUNDS = 3
-PROGRAMS = ["fib", "loops", "sieve", "words", "mandelbrot", "pipeline", "queens", "strings", "json", "sort"]
+PROGRAMS = ["fib", "loops", "sieve", "words", "mandelbrot", "pipeline", "queens", "strings", "roundtrip", "sort"]
 synsema = sys.argv[1].split()
 folder = "runtime/benches/programs"
 

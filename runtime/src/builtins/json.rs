@@ -217,16 +217,22 @@ fn canonical_number(f: f64) -> String {
     if f == 0.0 {
         return "0".into();
     }
-    let magnitude = f.abs();
-    if (1e-6..1e21).contains(&magnitude) {
-        let text = format!("{f}");
-        return text;
+    let sign = if f < 0.0 { "-" } else { "" };
+    let (digits, exponent) = number::shortest(f.abs());
+    let count = digits.len() as i32;
+    if (0..21).contains(&exponent) {
+        let whole = exponent + 1;
+        if count <= whole {
+            return format!("{sign}{digits}{}", "0".repeat((whole - count) as usize));
+        }
+        return format!("{sign}{}.{}", &digits[..whole as usize], &digits[whole as usize..]);
     }
-    let text = format!("{f:e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) if !exponent.starts_with('-') => format!("{mantissa}e+{exponent}"),
-        _ => text,
+    if (-6..0).contains(&exponent) {
+        return format!("{sign}0.{}{digits}", "0".repeat((-exponent - 1) as usize));
     }
+    let point = if count > 1 { "." } else { "" };
+    let direction = if exponent < 0 { '-' } else { '+' };
+    format!("{sign}{}{point}{}e{direction}{}", &digits[..1], &digits[1..], exponent.abs())
 }
 
 fn jsonl_encode(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {

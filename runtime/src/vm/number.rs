@@ -16,18 +16,13 @@ pub fn float(f: f64) -> String {
     if f == 0.0 {
         return if f.is_sign_negative() { "-0.0".into() } else { "0.0".into() };
     }
-    let scientific = format!("{f:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let sign = if f < 0.0 { "-" } else { "" };
+    let (digits, exponent) = shortest(f.abs());
     if !(-4..16).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+        let point = if digits.len() > 1 { "." } else { "" };
+        let direction = if exponent < 0 { '-' } else { '+' };
+        return format!("{sign}{}{point}{}e{direction}{:02}", &digits[..1], &digits[1..], exponent.abs());
     }
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", mantissa),
-    };
-    let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
     if exponent < 0 {
         return format!("{sign}0.{}{digits}", "0".repeat((-exponent - 1) as usize));
     }
@@ -36,6 +31,22 @@ pub fn float(f: f64) -> String {
         return format!("{sign}{digits}{}.0", "0".repeat(whole - digits.len()));
     }
     format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
+}
+
+/// The shortest digits that read back the same, and the power of ten of the first one; of two that are equally near
+/// the even one (the standard library takes the upper one). For a finite number above 0.
+#[must_use]
+pub fn shortest(f: f64) -> (String, i32) {
+    let mut buffer = ryu::Buffer::new();
+    let text = buffer.format_finite(f);
+    let (mantissa, power) = text.split_once('e').unwrap_or((text, "0"));
+    let power: i32 = power.parse().unwrap_or(0);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let leading = all.len() - all.trim_start_matches('0').len();
+    let exponent = power + whole.len() as i32 - 1 - leading as i32;
+    let digits = all.trim_matches('0');
+    (if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }, exponent)
 }
 
 /// Order of an integer and a double by exact value; `None` for NaN.
@@ -96,6 +107,12 @@ mod tests {
             (2f64.powi(100), "1.2676506002282294e+30"),
             (-2.5, "-2.5"),
             (123_456.789, "123456.789"),
+            (100.0, "100.0"),
+            (0.00012, "0.00012"),
+            (5e-324, "5e-324"),
+            (1.797_693_134_862_315_7e308, "1.7976931348623157e+308"),
+            // Two shortest forms are equally near: the even one.
+            (597_702_798_024_482.25, "597702798024482.2"),
         ] {
             assert_eq!(float(f), text);
         }

@@ -164,7 +164,7 @@ fn bigs(op: Arith, x: &BigInt, y: &BigInt) -> Raised<Value> {
 /// The nearest double of an exact quotient.
 fn quotient(x: &BigInt, y: &BigInt) -> Raised<f64> {
     if x.is_zero() {
-        return Ok(0.0);
+        return Ok(if y.is_negative() { -0.0 } else { 0.0 });
     }
     // 66 significant bits and a sticky bit round like the exact value.
     let shift = y.bits() as i64 - x.bits() as i64 + 66;
