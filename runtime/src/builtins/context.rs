@@ -210,22 +210,22 @@ pub enum Next {
     Done(Value),
 }
 
-/// At most three arguments of a call back.
+/// At most two arguments of a call back.
 #[derive(Default)]
 pub struct CallArgs {
-    pub(crate) values: [Value; 3],
+    pub(crate) values: [Value; 2],
     pub(crate) count: u8,
 }
 
 impl From<[Value; 1]> for CallArgs {
     fn from([a]: [Value; 1]) -> Self {
-        Self { values: [a, Value::Nothing, Value::Nothing], count: 1 }
+        Self { values: [a, Value::Nothing], count: 1 }
     }
 }
 
 impl From<[Value; 2]> for CallArgs {
     fn from([a, b]: [Value; 2]) -> Self {
-        Self { values: [a, b, Value::Nothing], count: 2 }
+        Self { values: [a, b], count: 2 }
     }
 }
 

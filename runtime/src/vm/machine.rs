@@ -303,24 +303,16 @@ impl Machine {
 
     /// Puts the arguments of a call back into the stack.
     pub(crate) fn place_args(&mut self, base: usize, args: CallArgs) -> usize {
-        if self.stack.len() < base + 3 {
+        if self.stack.len() < base + 2 {
             self.room(base);
         }
         let count = usize::from(args.count);
-        let [a, b, c] = args.values;
-        let Some([x, y, z]) =
-            self.stack.get_mut(base..base + 3).and_then(|s| <&mut [Value; 3]>::try_from(s).ok())
-        else {
-            return 0;
-        };
+        let [a, b] = args.values;
         if count > 0 {
-            *x = a;
+            self.stack[base] = a;
         }
         if count > 1 {
-            *y = b;
-        }
-        if count > 2 {
-            *z = c;
+            self.stack[base + 1] = b;
         }
         count
     }
