@@ -48,32 +48,17 @@ table! {
     ]),
     (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);
     plain [
-
-
-
-
-
-
-
-
-
-
-
-        "fetch", "http", "http_get",
-        "http_post", "http_put", "http_delete", "http_bytes", "pipe", "pipe_send", "pipe_recv", "pipe_close",
-        "term_open",
-
-
-        "state_set", "state_get", "state_incr",
-        "state_delete", "state_all", "llm_available", "llm_usage", "llm_step", "llm_stream",
-        "svg_to_png", "svg_to_pdf", "trace_of", "private", "declassify", "label_of", "is_private", "spend",
-        "spend_total", "attest", "attest_key", "attestation_verify", "groth16_verify", "jwt_sign", "jwt_verify",
+        "fetch", "http", "http_get", "http_post", "http_put", "http_delete", "http_bytes", "pipe",
+        "pipe_send", "pipe_recv", "pipe_close", "term_open", "state_set", "state_get", "state_incr",
+        "state_delete", "state_all", "llm_available", "llm_usage", "llm_step", "llm_stream", "svg_to_png",
+        "svg_to_pdf", "trace_of", "private", "declassify", "label_of", "is_private", "spend", "spend_total",
+        "attest", "attest_key", "attestation_verify", "groth16_verify", "jwt_sign", "jwt_verify",
         "jwt_decode", "totp", "totp_verify", "captoken_create", "captoken_verify", "oidc_verify",
         "http_signature_verify", "webauthn_verify", "evm_call", "evm_send", "abi_encode", "abi_decode",
-        "solana_call", "algorand_call", "btc_call", "bech32_encode", "bech32_decode", "rlp_encode", "rlp_decode",
-        "secp256k1_sign", "ed25519_sign", "schnorr_sign", "http_sign", "secp256k1_verify", "ed25519_verify",
-        "schnorr_verify", "mnemonic_new", "mnemonic_to_seed", "hd_derive", "keystore_open", "wif_import", "ok",
-        "created", "not_found", "fail", "html", "respond", "redirect", "content", "page", "laplace_noise",
-        "gaussian_noise", "lineage", "receipt",
+        "solana_call", "algorand_call", "btc_call", "bech32_encode", "bech32_decode", "rlp_encode",
+        "rlp_decode", "secp256k1_sign", "ed25519_sign", "schnorr_sign", "http_sign", "secp256k1_verify",
+        "ed25519_verify", "schnorr_verify", "mnemonic_new", "mnemonic_to_seed", "hd_derive", "keystore_open",
+        "wif_import", "ok", "created", "not_found", "fail", "html", "respond", "redirect", "content", "page",
+        "laplace_noise", "gaussian_noise", "lineage", "receipt",
     ]
 }

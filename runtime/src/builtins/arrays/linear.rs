@@ -26,8 +26,11 @@ pub(in super::super) const TABLE: &[Builtin] = &[
         Ok(Value::Float(a.data.iter().map(|x| x * x).sum::<f64>().sqrt()))
     })
     .cost(Cost::Own),
-    Builtin::new("trace", &["a"], 1, |c, a| Ok(Value::Float(matrix(c, a, 0)?.diagonal().sum())))
-        .cost(Cost::Own),
+    Builtin::new("trace", &["a"], 1, |c, a| {
+        let m = matrix(c, a, 0)?;
+        Ok(Value::Float((0..m.nrows().min(m.ncols())).map(|i| m[(i, i)]).sum()))
+    })
+    .cost(Cost::Own),
     Builtin::new("eig", &["a"], 1, eig).cost(Cost::Own),
     Builtin::new("svd", &["a"], 1, svd).cost(Cost::Own),
     Builtin::new("lstsq", &["a", "b"], 2, lstsq).cost(Cost::Own),
