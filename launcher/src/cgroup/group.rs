@@ -93,7 +93,7 @@ impl Cgroup {
     /// # Errors
     /// Those of the file system, with the path; `Unsupported` if the host lends no place.
     pub fn create(limits: &Limits, facts: &HostFacts) -> io::Result<Self> {
-        let own = super::place::own();
+        let own = &*super::place::own();
         let kind = match facts.cgroup {
             CgroupFacts::V1 { .. } => Kind::V1(v1::Group::create(limits, own)?),
             CgroupFacts::V2 { .. } => Kind::V2(v2::Group::create(limits, own)?),

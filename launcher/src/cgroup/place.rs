@@ -12,6 +12,7 @@ use nix::{
 };
 use policies::facts::CgroupFacts;
 use std::{
+    borrow::Cow,
     io,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -20,16 +21,19 @@ use std::{
 /// Where hierarchies are mounted. Hosts that mount them elsewhere are treated as having none.
 const MOUNTED: &str = "/sys/fs/cgroup";
 
-/// The caller's own groups, read once: a launcher starts one jail, and is not moved meanwhile.
-pub(super) fn own() -> &'static str {
-    static OWN: OnceLock<String> = OnceLock::new();
-    OWN.get_or_init(|| read_small(Path::new("/proc/self/cgroup")).unwrap_or_default())
+/// The caller's own groups, read once: a launcher starts one jail, and is not moved meanwhile. The supervisor of a nested
+/// jail is a fork that was moved into its parent's group, so it reads for itself.
+pub(super) fn own() -> Cow<'static, str> {
+    static OWN: OnceLock<(u32, String)> = OnceLock::new();
+    let read = || read_small(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let (reader, own) = OWN.get_or_init(|| (std::process::id(), read()));
+    if *reader == std::process::id() { Cow::Borrowed(own) } else { Cow::Owned(read()) }
 }
 
 /// What this caller may use.
 #[must_use]
 pub fn look() -> CgroupFacts {
-    let own = own();
+    let own = &*own();
     if is_unified() {
         return match unified(own) {
             Some(place) => {

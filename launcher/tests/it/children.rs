@@ -238,3 +238,19 @@ fn files_that_are_lent_stay_where_the_parent_had_them() {
     .go();
     assert_eq!(report.output, ["[\"lent\"]", "[]", "false"], "{:?}", report.errors);
 }
+
+#[test]
+fn what_a_child_uses_counts_for_its_parent_where_groups_nest() {
+    let report = program(
+        "require sandbox_run\n\
+         let r be run_program(\"while true\\n    sleep(0.02)\", {\"ceiling\": \"sandbox\", \"timeout\": 0.3})\nprint(r[\"timed_out\"])\n",
+    )
+    .go();
+    assert_eq!(report.output, ["true"], "{:?}", report.errors);
+    let pids = report.limits.iter().find(|row| row.limit == policies::report::LimitName::Pids).unwrap();
+    // Kernels before 6.1 don't tell the peak.
+    if let (true, Some(peak)) = (pids.means.starts_with("cgroup v1"), report.usage.processes_peak) {
+        // The runtime, the child's supervisor, its init, its runtime.
+        assert_eq!(peak, 4, "{:?}", report.usage);
+    }
+}
