@@ -28,7 +28,8 @@ pub(in super::super) const TABLE: &[Builtin] = &[
     .cost(Cost::Own),
     Builtin::new("trace", &["a"], 1, |c, a| {
         let m = matrix(c, a, 0)?;
-        Ok(Value::Float((0..m.nrows().min(m.ncols())).map(|i| m[(i, i)]).sum()))
+        // An empty sum of doubles is a negative zero otherwise.
+        Ok(Value::Float((0..m.nrows().min(m.ncols())).fold(0.0, |sum, i| sum + m[(i, i)])))
     })
     .cost(Cost::Own),
     Builtin::new("eig", &["a"], 1, eig).cost(Cost::Own),

@@ -7,7 +7,10 @@ use crate::vm::trap::{Fault, raised};
 use crate::vm::value::Value;
 
 pub(in super::super) const TABLE: &[Builtin] = &[
-    Builtin::new("sum", &["x", "axis"], 1, |c, a| reduced(c, a, 1, |v, _| Ok(v.iter().sum()))).named(1),
+    Builtin::new("sum", &["x", "axis"], 1, |c, a| {
+        reduced(c, a, 1, |v, _| Ok(v.iter().fold(0.0, |sum, x| sum + x)))
+    })
+    .named(1),
     Builtin::new("product", &["x", "axis"], 1, |c, a| reduced(c, a, 1, |v, _| Ok(v.iter().product())))
         .named(1),
     Builtin::new("mean", &["x", "axis"], 1, |c, a| reduced(c, a, 1, |v, _| mean(v))).named(1),
