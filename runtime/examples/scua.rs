@@ -34,7 +34,10 @@ fn main() -> ExitCode {
         };
         let mut value = || words.next().unwrap_or_default();
         match word.as_str() {
-            "--allow" => grants.granted = Ceiling::parse(&value()).unwrap_or_else(|_| Ceiling::none()),
+            "--allow" => {
+                grants.granted =
+                    Ceiling::parse(&format!("stdout,{}", value())).unwrap_or_else(|_| Ceiling::none())
+            }
             "--cap-set" => grants.ceiling = Ceiling::parse(&value()).ok(),
             "--fuel" => grants.fuel = value().parse().ok(),
             "--memory" => grants.memory = value().parse().ok(),

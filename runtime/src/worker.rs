@@ -179,7 +179,7 @@ fn check(source: Source, modules: &mut dyn Loader, out: &Rc<RefCell<Frames>>) ->
 
 fn ceiling_of(granted: Option<&str>) -> Result<Ceiling, String> {
     match granted {
-        None => Ok(Ceiling::none()),
+        None => Ceiling::parse("stdout").map_err(|e| e.to_string()),
         Some(text) => Ceiling::parse(text).map_err(|e| format!("failed to read the grants: {e}")),
     }
 }

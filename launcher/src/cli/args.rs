@@ -105,6 +105,9 @@ pub(super) struct RunArgs {
     /// Errors with the lines around them, the calls that led there and what may help.
     #[arg(long)]
     pub(super) explain: bool,
+    /// Grants of a SCUA program.
+    #[command(flatten)]
+    pub(super) allow: super::scua::AllowArgs,
     /// Limits and reports.
     #[command(flatten)]
     pub(super) common: CommonArgs,
@@ -218,6 +221,7 @@ impl RunArgs {
             no_env_file: false,
             verbose: false,
             explain: false,
+            allow: super::scua::AllowArgs::default(),
             common: CommonArgs::default(),
             file: file.to_owned(),
             args: Vec::new(),

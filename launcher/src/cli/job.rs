@@ -58,7 +58,11 @@ impl Program {
     ///
     /// With a ceiling and without the word `use` in its text there is nothing to find, and no jail is started for it.
     pub(super) fn explore(&mut self, ceiling: Option<&Ceiling>) -> Result<(), Error> {
-        let uses = self.source.windows(4).any(|word| word == b"use ") || self.language == Language::Scua;
+        // SCUA's rights come from flags, and a program is one file: nothing in its text says more.
+        if self.language == Language::Scua {
+            return Ok(());
+        }
+        let uses = self.source.windows(4).any(|word| word == b"use ");
         if ceiling.is_some() && !uses {
             return Ok(());
         }
@@ -103,6 +107,13 @@ impl Program {
     /// What the program's own `require` lines grant, with what `run` grants of itself.
     pub(super) fn required(&self) -> Option<Ceiling> {
         self.required.clone()
+    }
+
+    /// What flags grant a SCUA program; the other language asks for its rights in its text.
+    pub(super) fn grant(&mut self, granted: Ceiling) {
+        if self.language == Language::Scua {
+            self.required = Some(granted);
+        }
     }
 
     /// One look at the text, in a jail that holds nothing. `None` if it doesn't parse: its own run will say so.
@@ -176,6 +187,9 @@ pub(super) fn header(
         super::args::Profile::Native => wire::Profile::Native,
         super::args::Profile::Pure => wire::Profile::Pure,
     };
+    if program.language == Language::Scua {
+        header.granted = Some(args.allow.granted()?.to_string());
+    }
     header.fuel = settings::count("--fuel", args.fuel.as_deref())?;
     header.heap = settings::size("--memory-heap", args.memory_heap.as_deref())?;
     header.args.clone_from(&args.args);

@@ -16,6 +16,7 @@ mod lookup;
 mod names;
 mod report;
 mod run;
+mod scua;
 mod settings;
 
 use crate::{error::Error, sys::fd};

@@ -18,6 +18,8 @@ pub(super) enum Name {
     Thirdwall,
     /// Synsema's commands, with the exit codes and messages of its page.
     Synsema,
+    /// SCUA's: a file to run, or `check` and a file.
+    Scua,
 }
 
 /// The last part of the path that this process was called by.
@@ -25,6 +27,7 @@ pub(super) fn called_as() -> Name {
     let called = env::args_os().next().unwrap_or_default();
     match Path::new(&called).file_name().and_then(|name| name.to_str()) {
         Some("synsema") => Name::Synsema,
+        Some("scua") => Name::Scua,
         Some(_) | None => Name::Thirdwall,
     }
 }
@@ -35,9 +38,13 @@ impl Name {
         let read = match self {
             Self::Thirdwall => Cli::try_parse().map(|cli| cli.command),
             Self::Synsema => LanguageCli::try_parse().map(|cli| cli.command.into()),
+            Self::Scua => {
+                let words = super::scua::words(env::args_os().skip(1));
+                LanguageCli::try_parse_from(words).map(|cli| cli.command.into())
+            }
         };
         read.map_err(|shown| {
-            let unknown = shown.kind() == ErrorKind::UnknownArgument && self == Self::Synsema;
+            let unknown = shown.kind() == ErrorKind::UnknownArgument && self != Self::Thirdwall;
             let flag = shown.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string);
             match (unknown, flag) {
                 (true, Some(flag)) => {
@@ -54,7 +61,7 @@ impl Name {
     fn usage_code(self) -> u8 {
         match self {
             Self::Thirdwall => exit::LAUNCHER,
-            Self::Synsema => LANGUAGE_USAGE,
+            Self::Synsema | Self::Scua => LANGUAGE_USAGE,
         }
     }
 

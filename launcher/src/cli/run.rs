@@ -70,6 +70,7 @@ pub(super) fn conform(args: &RunArgs) -> Result<u8, Error> {
 pub(super) fn required(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
     let ceiling = settings::host_ceiling(args)?;
     let mut program = Program::read(&args.file)?;
+    program.grant(args.allow.granted()?);
     program.explore(ceiling.as_ref())?;
     Ok(program.required())
 }
@@ -100,6 +101,7 @@ fn of_program(
     mut program: Program,
 ) -> Result<Report, Error> {
     let ceiling = settings::host_ceiling(args)?;
+    program.grant(args.allow.granted()?);
     program.explore(ceiling.as_ref())?;
     let mut header = job::header(mode, &program, args, ceiling.as_ref())?;
     let host = probe::fast();

@@ -107,7 +107,7 @@ fn usage(what: &str, remedy: &str) -> Error {
     Error::Usage { what: what.to_owned(), remedy: remedy.to_owned() }
 }
 
-fn ceiling(list: &str) -> Result<Ceiling, Error> {
+pub(super) fn ceiling(list: &str) -> Result<Ceiling, Error> {
     Ceiling::parse(list)
         .map_err(|wrong| Error::Policy(format!("read the capabilities in '{list}': {wrong}"), wrong.help()))
 }

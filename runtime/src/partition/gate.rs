@@ -104,8 +104,7 @@ impl Gate {
         let granted = rooted(base.as_ref(), granted);
         let bound = ceiling.clone().unwrap_or_else(Ceiling::everything);
         let mut gate = Self { ceiling, bound, base, context: "program".to_owned(), ..Self::closed() };
-        let grants = granted.grants().cloned().chain([Grant::whole(Capability::Stdout)]);
-        for grant in grants.collect::<Vec<_>>() {
+        for grant in granted.grants().cloned().collect::<Vec<_>>() {
             let ambient = grant.capability() == Capability::Stdout;
             let taken =
                 if ambient { &mut gate.ambient } else { &mut gate.held }.take(grant.clone(), &gate.bound);
@@ -246,7 +245,7 @@ impl Gate {
 
     /// Fast answer for output: granted and audited already.
     pub(crate) fn output_is_open(&self) -> bool {
-        self.ceiling.is_none()
+        (self.ceiling.is_none() && self.wording == Wording::Require)
             || (self.stdout_seen[0]
                 && self.layers.is_empty()
                 && self.ambient.covers(Capability::Stdout, Target::Whole))

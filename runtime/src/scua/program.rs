@@ -15,7 +15,8 @@ use crate::vm::Machine;
 use crate::vm::strict;
 use crate::vm::tasks::Ended;
 use crate::vm::trap::{Stop, Trap};
-use policies::ceiling::Ceiling;
+use policies::capability::Capability;
+use policies::ceiling::{Ceiling, Grant};
 use policies::scope::Base;
 use policies::wire::{EndFrame, ErrorFrame};
 use std::rc::Rc;
@@ -48,7 +49,7 @@ impl Grants {
     pub fn nothing() -> Self {
         Self {
             ceiling: None,
-            granted: Ceiling::none(),
+            granted: Ceiling::of([Grant::whole(Capability::Stdout)]),
             base: None,
             fuel: None,
             memory: None,

@@ -30,7 +30,7 @@ pub(crate) fn host_function(index: u16) -> Value {
 }
 
 fn host_index(id: u16) -> Option<usize> {
-    (id >= HOSTS).then_some(usize::from(id - HOSTS))
+    id.checked_sub(HOSTS).map(usize::from)
 }
 
 /// As messages name a value's type.

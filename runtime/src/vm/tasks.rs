@@ -937,6 +937,10 @@ impl Machine {
             return Ok(true);
         }
         if let Some((_, task)) = core.exact.tasks.joining.pop_first() {
+            // It must be told, even if the tasks of the circle have joined one another.
+            if let Some(task) = as_task(&task) {
+                task.joined.set(false);
+            }
             core.wake(task, Err(raised("deadlock: every task is waiting")));
             return Ok(true);
         }

@@ -4,5 +4,6 @@ mod golden;
 mod harness;
 mod laws;
 mod limits;
+mod scua;
 mod spec;
 mod worker;
