@@ -3,6 +3,8 @@
 //!
 //! `cargo run -p runtime --example game`
 
+#![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
+
 use runtime::partition::boundary::Data;
 use runtime::partition::sandbox::{Failure, Limits};
 use runtime::scua::Mod;

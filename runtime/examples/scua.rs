@@ -2,6 +2,8 @@
 //!
 //! `scua [--allow LIST] [--cap-set LIST] [--fuel N] [--memory N] FILE [args]`
 
+#![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
+
 use policies::audit::Entry;
 use policies::ceiling::Ceiling;
 use runtime::partition::host::Host;

@@ -289,7 +289,7 @@ fn what_crosses_is_equal_and_shares_nothing() {
         Data::from("text"),
         Data::Record(vec![("k".into(), Data::Float(0.5))]),
     ]);
-    assert_eq!(of.ask("Set", &[sent.clone()]).expect("a reply"), Some(sent.clone()));
+    assert_eq!(of.ask("Set", std::slice::from_ref(&sent)).expect("a reply"), Some(sent.clone()));
     let kept = of.ask("Get", &[]).expect("a reply").expect("a value");
     assert_ne!(kept, sent, "inside it was changed, and the reply wasn't");
 }
