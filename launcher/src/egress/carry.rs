@@ -222,6 +222,12 @@ impl Carrier<'_> {
         }
         let now = Instant::now();
         for slot in 0..self.connections.len() {
+            if let Some(Connection { stage: Stage::Names { .. } | Stage::Talk(_), told, .. }) =
+                &mut self.connections[slot]
+            {
+                // Nothing was asked for yet.
+                *told = true;
+            }
             self.close(slot, Granted::Yes, "the jail ended", now);
         }
         self.log.finish();
@@ -714,7 +720,7 @@ impl Carrier<'_> {
                 return;
             }
             let before = connection.up.bytes + connection.down.bytes;
-            let went = self.back(slot).and_then(|back| Ok((back, self.there(slot, now)?)));
+            let went = self.back(slot, now).and_then(|back| Ok((back, self.there(slot, now)?)));
             let Some(connection) = self.connections[slot].as_mut() else { return };
             let moved = connection.up.bytes + connection.down.bytes - before;
             self.carried += moved;
@@ -750,7 +756,7 @@ impl Carrier<'_> {
     }
 
     /// One step from the second side to the first; tells whether there may be another.
-    fn back(&mut self, slot: usize) -> Result<bool, Errno> {
+    fn back(&mut self, slot: usize, now: Instant) -> Result<bool, Errno> {
         let Some(connection) = self.connections[slot].as_mut() else { return Ok(false) };
         let Some(second) = &connection.second else { return Ok(false) };
         if connection.down.is_over() {
@@ -771,10 +777,10 @@ impl Carrier<'_> {
                             by_address: true,
                         };
                         let out = connection.up.pending();
-                        connection
-                            .guard
-                            .answered(&first[..length], &names, out)
-                            .map_err(|_| Errno::EPROTO)?;
+                        if let Err(why) = connection.guard.answered(&first[..length], &names, out) {
+                            self.abort(slot, Granted::No, &why, now);
+                            return Ok(false);
+                        }
                     }
                     Some(_) | None => return Ok(false),
                 }
