@@ -21,6 +21,9 @@ impl Host for Console {
         eprintln!("{text}");
     }
     fn audit(&mut self, _entry: Entry) {}
+    fn now(&mut self) -> f64 {
+        std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64())
+    }
     fn args(&self) -> Vec<String> {
         self.0.clone()
     }

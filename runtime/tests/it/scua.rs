@@ -307,3 +307,46 @@ fn a_host_function_takes_and_gives_data_only() {
         (2, "only data crosses into or out of a sandbox, and argument 2 of `noise` is a function")
     );
 }
+
+/// A small generator of its own: the same programs on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % sides.max(1)
+    }
+}
+
+#[test]
+fn a_thousand_damaged_programs_end_the_same_way_twice() {
+    let mut words: Vec<String> = Vec::new();
+    let mut sources: Vec<String> = Vec::new();
+    for path in folder("../examples/scua", "scua") {
+        let source = std::fs::read_to_string(&path).expect("an example");
+        words.extend(source.split_inclusive([' ', '\n', '(', ')', '.']).map(str::to_owned));
+        sources.push(source);
+    }
+    let mut dice = Dice(7);
+    for _ in 0..1000 {
+        let source = &sources[dice.roll(sources.len())];
+        let mut parts: Vec<String> =
+            source.split_inclusive([' ', '\n', '(', ')', '.']).map(str::to_owned).collect();
+        for _ in 0..=dice.roll(3) {
+            let at = dice.roll(parts.len());
+            match dice.roll(3) {
+                0 => drop(parts.remove(at)),
+                1 => parts[at] = words[dice.roll(words.len())].clone(),
+                _ => parts.insert(at, words[dice.roll(words.len())].clone()),
+            }
+        }
+        let program = parts.concat();
+        let once = || {
+            let granted = Ceiling::parse("stdout,sandbox_run").expect("a ceiling");
+            let grants = Grants { granted, fuel: Some(300_000), memory: Some(8 << 20), ..Grants::nothing() };
+            let ran = run_with("t.scua", program.as_bytes(), grants);
+            (ran.output, ran.errors, ran.exit, ran.fuel)
+        };
+        assert_eq!(once(), once(), "{program}");
+    }
+}
