@@ -324,8 +324,9 @@ impl Parser<'_> {
     fn matching(&mut self, at: u32) -> Parsed<Match> {
         self.next();
         self.deeper()?;
-        let value = self.expr()?;
+        // Lines count again from here to its `end`, whatever bracket it stands in.
         let outer = std::mem::replace(&mut self.inside, false);
+        let value = self.expr()?;
         if !matches!(self.peek(), Token::Newline | Token::Mark(";") | Token::Keyword(Keyword::End)) {
             return Err(self.expected("the end of the line"));
         }
