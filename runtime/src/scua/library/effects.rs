@@ -1,6 +1,6 @@
 //! What reaches outside. Every use asks the gate first, each time; a failed operation is an `Error`, a refusal a fault.
 
-use super::{error, int, ok, sandbox, text};
+use super::{error, files, int, ok, sandbox, text};
 use crate::builtins::{Args, Builtin, Ctx, Resume};
 use crate::partition::Core;
 use crate::vm::tasks;
@@ -76,13 +76,13 @@ pub(crate) const TABLE: &[Builtin] = &[
         }
         ctx.core.array(args)
     }),
-    Builtin::exact("fs.read", (1, 1), |ctx, args| file(ctx, args, Capability::FileRead, "read")),
-    Builtin::exact("fs.list", (1, 1), |ctx, args| file(ctx, args, Capability::FileRead, "list")),
-    Builtin::exact("fs.exists", (1, 1), |ctx, args| file(ctx, args, Capability::FileRead, "exists")),
-    Builtin::exact("fs.write", (2, 2), |ctx, args| file(ctx, args, Capability::FileWrite, "write")),
-    Builtin::exact("fs.append", (2, 2), |ctx, args| file(ctx, args, Capability::FileWrite, "append")),
-    Builtin::exact("fs.remove", (1, 1), |ctx, args| file(ctx, args, Capability::FileWrite, "remove")),
-    Builtin::exact("fs.make_dir", (1, 1), |ctx, args| file(ctx, args, Capability::FileWrite, "make_dir")),
+    Builtin::exact("fs.read", (1, 1), files::act),
+    Builtin::exact("fs.list", (1, 1), files::act),
+    Builtin::exact("fs.exists", (1, 1), files::act),
+    Builtin::exact("fs.write", (2, 2), files::act),
+    Builtin::exact("fs.append", (2, 2), files::act),
+    Builtin::exact("fs.remove", (1, 1), files::act),
+    Builtin::exact("fs.make_dir", (1, 1), files::act),
     Builtin::exact("net.get", (1, 1), |ctx, args| {
         let url = text(ctx, args, 0)?.to_owned();
         request(ctx, &url, json!({ "method": "GET", "url": url }))
@@ -149,20 +149,6 @@ const KINDS: [&str; 10] = [
     "timeout",
     "tls",
 ];
-
-fn file(ctx: &mut Ctx<'_>, args: &mut Args<'_>, right: Capability, act: &str) -> Result<Value, Fault> {
-    let path = text(ctx, args, 0)?.to_owned();
-    ctx.ask(right, Some(&path))?;
-    let mut form = json!({ "path": path });
-    if args.len() > 1 {
-        form["text"] = text(ctx, args, 1)?.into();
-    }
-    let answer = ctx.core.host.request(&format!("fs.{act}"), form);
-    if act == "exists" {
-        return Ok(Value::Bool(matches!(answer, Ok(serde_json::Value::Bool(true)))));
-    }
-    answered(ctx, &path, answer)
-}
 
 fn request(ctx: &mut Ctx<'_>, url: &str, form: serde_json::Value) -> Result<Value, Fault> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));

@@ -3,6 +3,7 @@
 mod arrays;
 mod core;
 mod effects;
+mod files;
 mod json;
 mod math;
 mod records;
