@@ -161,6 +161,9 @@ impl std::fmt::Debug for HostFunction {
     }
 }
 
+/// Bytes of a copy that fuel alone bounds.
+const FREE_COPY: i64 = 64 << 20;
+
 /// One step from a container to what it holds.
 enum Step {
     Field(String),
@@ -194,6 +197,8 @@ struct Walk<'r> {
     path: Vec<Step>,
     /// Containers that are open, by address.
     open: Vec<usize>,
+    /// Bytes of what has been copied: shared parts are copied once for each place.
+    copied: usize,
 }
 
 impl Walk<'_> {
@@ -255,12 +260,17 @@ impl Core {
     /// # Errors
     /// It holds what may not cross, or the fuel is used up.
     pub(crate) fn export(&mut self, value: &Value, root: &str, limit: usize) -> Result<Data, Fault> {
-        let mut walk = Walk { route: Route::Data, root, limit, path: Vec::new(), open: Vec::new() };
+        let mut walk =
+            Walk { route: Route::Data, root, limit, path: Vec::new(), open: Vec::new(), copied: 0 };
         self.out(value, &mut walk)
     }
 
     fn out(&mut self, value: &Value, walk: &mut Walk<'_>) -> Result<Data, Fault> {
         self.charge(1)?;
+        walk.copied += sizes::SLOT + value.as_text().map_or(0, str::len);
+        if i64::try_from(walk.copied).is_ok_and(|copied| copied > self.exact.terms.memory.max(FREE_COPY)) {
+            return Err(Box::new(Stop::Trap(Trap::Memory)));
+        }
         Ok(match value {
             Value::Nothing | Value::Unbound => Data::Nil,
             Value::Bool(b) => Data::Bool(*b),
@@ -322,7 +332,8 @@ impl Core {
     /// # Errors
     /// It holds a task or a cycle, or a limit is passed.
     pub(crate) fn copy(&mut self, value: &Value, root: &str) -> Result<Value, Fault> {
-        let mut walk = Walk { route: Route::Actors, root, limit: 64, path: Vec::new(), open: Vec::new() };
+        let mut walk =
+            Walk { route: Route::Actors, root, limit: 64, path: Vec::new(), open: Vec::new(), copied: 0 };
         self.copied(value, &mut walk)
     }
 
