@@ -3,7 +3,7 @@
 //! Invariant: looks only; follows links to tell where they lead, and opens nothing but the headers of programs.
 
 use crate::{
-    elf::{self, HostFile},
+    elf::{self, CommandError, HostFile},
     error::Error,
 };
 use policies::{
@@ -67,9 +67,35 @@ fn program(command: elf::Command, rest: &[String]) -> Result<ProgramFacts, Error
     } else {
         elf::Libraries::default()
     };
+    // What the command named itself by; the rest is what this file asks for, and it may be hostile.
+    let named = command.scripts.first().unwrap_or(&command.program).real.clone();
+    let comes_along = |file: &HostFile| file.may_come_with(&named).map_err(unreadable(&file.asked));
+    let private = |file: &HostFile, what: &str| {
+        Error::Command(CommandError::NotExecutable {
+            path: named.display().to_string(),
+            why: format!("{what} {} is not open to everybody", file.asked.display()),
+            help: "let others read it and the folders above it, or put it beside the program",
+        })
+    };
+    for script in command.scripts.iter().skip(1).chain([&command.program]) {
+        if script.real != named && !comes_along(script)? {
+            return Err(private(script, "its interpreter"));
+        }
+    }
+    if let Some(loader) = &libraries.loader
+        && !comes_along(loader)?
+    {
+        return Err(private(loader, "its loader"));
+    }
     let mut files = Vec::with_capacity(libraries.files.len() + command.scripts.len());
-    for file in libraries.files.into_iter().chain(command.scripts) {
-        files.push(as_found(file)?);
+    for file in libraries.files {
+        // The loader will tell of one that isn't there.
+        if comes_along(&file)? {
+            files.push(as_found(file)?);
+        }
+    }
+    for script in command.scripts {
+        files.push(as_found(script)?);
     }
     let mut argv = command.argv;
     argv.extend_from_slice(rest);

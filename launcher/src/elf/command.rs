@@ -48,7 +48,7 @@ pub enum CommandError {
         /// Its path.
         path: String,
         /// Why not.
-        why: &'static str,
+        why: String,
         /// Who can do what about it.
         help: &'static str,
     },
@@ -224,7 +224,7 @@ fn text(path: &Path) -> Result<String, CommandError> {
 }
 
 fn not_executable(path: &Path, why: &'static str, help: &'static str) -> CommandError {
-    CommandError::NotExecutable { path: path.display().to_string(), why, help }
+    CommandError::NotExecutable { path: path.display().to_string(), why: why.to_owned(), help }
 }
 
 fn unreadable(path: &Path, source: io::Error) -> CommandError {

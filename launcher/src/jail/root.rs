@@ -97,6 +97,10 @@ impl StagedRoot {
                         .at_item(Step::BuildRoot, place)?,
                 },
             };
+            // The plan has none; one would be walked out of the tmpfs into the host's root.
+            if at.0.split('/').any(|part| matches!(part, "." | "..")) {
+                return Err(Errno::EINVAL).at_item(Step::BuildRoot, place);
+            }
             nodes.push(StagedNode { at: text(at.0.trim_start_matches('/'))?, act });
         }
         // Inodes take kernel memory too: bounded with the size, an empty file of each page and some for the tree.

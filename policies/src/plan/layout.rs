@@ -37,6 +37,12 @@ impl Layout {
 
     /// Binds a tree at its place, or at where the links that lead to that place point.
     pub(super) fn bind(&mut self, at: &str, bind: Bind) -> Result<String, Refusal> {
+        if at.split('/').any(|part| matches!(part, "." | "..")) {
+            return Err(Refusal::PathRefused {
+                path: at.to_owned(),
+                why: "a place in the jail has no '.' or '..'",
+            });
+        }
         let at = self.through_links(at);
         let bind = match self.nodes.get(&at) {
             // A file of the host that is asked for by name stands before the one made for the jail.
