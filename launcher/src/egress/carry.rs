@@ -442,7 +442,7 @@ impl Carrier<'_> {
         if self.network.any_name(&target) {
             connection.guard = Guard::opaque();
         } else if connection.manner != Manner::Absolute {
-            connection.guard = Guard::new();
+            connection.guard = Guard::new(target.port);
         }
         connection.stage = Stage::Lookup { until: now + limits::LOOKUP };
         let addresses = match &target.host {
@@ -808,7 +808,10 @@ impl Carrier<'_> {
                     None => {}
                     Some(0) => {
                         let out = connection.up.pending();
-                        connection.guard.end(out);
+                        if let Err(why) = connection.guard.end(out) {
+                            self.abort(slot, Granted::No, &why, now);
+                            return Ok(false);
+                        }
                         connection.up.end();
                     }
                     Some(length) => {

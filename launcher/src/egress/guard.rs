@@ -1,8 +1,8 @@
 //! What a program sends first, held until it is known to name nobody but who was granted.
 //!
-//! By its first bytes a connection is TLS, HTTP/1 or something else. TLS is looked at until its hello has passed, HTTP
-//! for as long as it lasts, since each request names a host anew. Anything else carries no name that a shared front
-//! server would follow, and passes.
+//! By its first bytes a connection is TLS, HTTP/1 or, on other ports than the web's, something else. TLS is looked at
+//! until no second hello can follow, HTTP for as long as it lasts, since each request names a host anew. Anything else
+//! carries no name that a shared front server would follow, and passes behind its first line.
 //!
 //! Invariant: a byte is passed on only after everything up to the end of its hello or head was checked.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
@@ -10,7 +10,8 @@
 use super::{
     http::{self, Aim, Body, Chunks, Upgrade},
     limits,
-    tls::{self, Read},
+    opening::{self, Line, Opening, Passed, Port},
+    tls::{self, Early, Read},
 };
 use policies::scope::Host;
 
@@ -21,12 +22,17 @@ pub(super) type Reason = String;
 #[derive(Debug)]
 enum State {
     /// Not known yet.
-    First,
+    First(Port),
+    /// No text, in its first line.
+    Binary(Line),
     /// A hello, in part.
     Hello,
     /// Behind a hello: a second one may follow (RFC 8446 section 4.1.4).
-    AfterHello {
-        hellos: u8,
+    AfterHello(Hellos),
+    /// In a record behind a hello, so many bytes before its end.
+    Record {
+        left: usize,
+        hellos: Hellos,
     },
     /// In the head of a request; how many came before.
     Head {
@@ -51,6 +57,13 @@ enum State {
     Opaque,
 }
 
+/// The hellos that have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Hellos {
+    count: u8,
+    early: Early,
+}
+
 /// The watch over one connection's first direction.
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -73,8 +86,9 @@ impl Guard {
         Self { state: State::Opaque, held: Vec::new(), single: false }
     }
 
-    pub(super) fn new() -> Self {
-        Self { state: State::First, held: Vec::new(), single: false }
+    /// For a connection to that port.
+    pub(super) fn new(port: u16) -> Self {
+        Self { state: State::First(Port::of(port)), held: Vec::new(), single: false }
     }
 
     /// Behind a proxy request's head.
@@ -134,11 +148,19 @@ impl Guard {
         self.take(&[], names, out)
     }
 
-    /// The program has ended its side: what is held and belongs to no hello and no head may go.
-    pub(super) fn end(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.state, State::First) && self.held.first() != Some(&22) {
-            out.append(&mut self.held);
+    /// The program has ended its side: a first line that ends with it may go, if it may go at all.
+    ///
+    /// # Errors
+    /// Why the connection must end.
+    pub(super) fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
+        let State::First(port) = self.state else { return Ok(()) };
+        let line = [&self.held[..], b"\n"].concat();
+        match opening::judge(&line, port)? {
+            Opening::Text => out.append(&mut self.held),
+            // Empty lines, or what belongs to a hello or head that isn't whole: nobody needs it.
+            Opening::More | Opening::Hello | Opening::Request { .. } | Opening::Binary => {}
         }
+        Ok(())
     }
 
     fn pass(&mut self, length: usize, out: &mut Vec<u8>) {
@@ -157,11 +179,32 @@ impl Guard {
                 Ok(false)
             }
             State::Switch { .. } => Ok(false),
-            State::First => self.first(),
+            State::First(port) => {
+                let port = *port;
+                self.first(port)
+            }
+            State::Binary(line) => {
+                let passed = line.take(&self.held)?;
+                self.pass(self.held.len(), out);
+                if passed == Passed::Whole {
+                    self.state = State::Opaque;
+                }
+                Ok(false)
+            }
             State::Hello => self.hello(names, out, 1),
-            State::AfterHello { hellos } => {
+            State::AfterHello(hellos) => {
                 let hellos = *hellos;
                 self.after_hello(names, out, hellos)
+            }
+            State::Record { left, hellos } => {
+                let here = (*left).min(self.held.len());
+                *left = left.saturating_sub(here);
+                let (ended, hellos) = (*left == 0, *hellos);
+                self.pass(here, out);
+                if ended {
+                    self.state = State::AfterHello(hellos);
+                }
+                Ok(ended)
             }
             State::Head { before } => {
                 let before = *before;
@@ -193,46 +236,21 @@ impl Guard {
         if self.single { State::Done } else { State::Head { before } }
     }
 
-    fn first(&mut self) -> Result<bool, Reason> {
-        let blank = self.held.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-        let rest = self.held.get(blank..).unwrap_or_default();
-        let Some(first) = rest.first() else { return Ok(false) };
-        if *first == 22 && blank == 0 {
-            self.state = State::Hello;
-            return Ok(true);
-        }
-        let token = rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
-            .count();
-        match rest.get(token) {
-            None if token <= 64 => return Ok(false),
-            Some(b' ' | b'\t') if token > 0 => {}
-            None | Some(_) => {
-                self.state = State::Opaque;
-                return Ok(true);
+    fn first(&mut self, port: Port) -> Result<bool, Reason> {
+        self.state = match opening::judge(&self.held, port)? {
+            Opening::More => return Ok(false),
+            Opening::Hello => State::Hello,
+            Opening::Request { blank } => {
+                self.held.drain(..blank);
+                State::Head { before: 0 }
             }
-        }
-        let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
-            if rest.len() > limits::LINE_BYTES {
-                return Err("a first line of more than 16 KiB".into());
-            }
-            return Ok(false);
-        };
-        let line = rest.get(..length).unwrap_or_default().to_ascii_uppercase();
-        self.state = if line.windows(5).any(|part| part == b"HTTP/") {
-            if line.starts_with(b"PRI * HTTP/2") {
-                return Err("HTTP/2 without TLS, whose host names can't be checked".into());
-            }
-            self.held.drain(..blank);
-            State::Head { before: 0 }
-        } else {
-            State::Opaque
+            Opening::Text => State::Opaque,
+            Opening::Binary => State::Binary(Line::default()),
         };
         Ok(true)
     }
 
-    fn hello(&mut self, names: &Names<'_>, out: &mut Vec<u8>, hellos: u8) -> Result<bool, Reason> {
+    fn hello(&mut self, names: &Names<'_>, out: &mut Vec<u8>, count: u8) -> Result<bool, Reason> {
         match tls::read(&self.held) {
             Read::More => Ok(false),
             Read::Wrong(why) => Err(why.into()),
@@ -248,36 +266,40 @@ impl Guard {
                     return Err("an encrypted client hello, whose name can't be checked".into());
                 }
                 self.pass(length, out);
-                self.state = if hellos < 2 { State::AfterHello { hellos } } else { State::Opaque };
+                let hellos = Hellos { count, early: hello.early };
+                self.state = if count < 2 { State::AfterHello(hellos) } else { State::Opaque };
                 Ok(true)
             }
         }
     }
 
-    /// A server may ask for a second hello, with nothing but the compatibility record before it.
-    fn after_hello(&mut self, names: &Names<'_>, out: &mut Vec<u8>, hellos: u8) -> Result<bool, Reason> {
-        let Some(kind) = self.held.first().copied() else { return Ok(false) };
-        match kind {
-            // change_cipher_spec
-            20 => {
-                if self.held.len() < 6 {
-                    return Ok(false);
-                }
-                self.pass(6, out);
+    /// A server may ask for a second hello. Records that are no part of the handshake may come before it: the
+    /// compatibility record, alerts, and early data, which such a server skips (RFC 8446 sections 4.2.10, 5, 6).
+    fn after_hello(&mut self, names: &Names<'_>, out: &mut Vec<u8>, hellos: Hellos) -> Result<bool, Reason> {
+        let Some([kind, major, _minor, high, low]) = self.held.first_chunk() else { return Ok(false) };
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        if *major != 3 || length == 0 || length > tls::LARGEST_RECORD {
+            return Err("a malformed TLS record behind a client hello".into());
+        }
+        match (*kind, hellos.early) {
+            (tls::CHANGE_CIPHER_SPEC | tls::ALERT, _) | (tls::APPLICATION_DATA, Early::Offered) => {
+                self.pass(5, out);
+                self.state = State::Record { left: length, hellos };
                 Ok(true)
             }
-            22 => match self.held.get(5) {
+            (tls::HANDSHAKE, _) => match self.held.get(5) {
                 None => Ok(false),
-                Some(1) => self.hello(names, out, hellos.saturating_add(1)),
+                Some(&tls::CLIENT_HELLO) => self.hello(names, out, hellos.count.saturating_add(1)),
                 Some(_) => {
                     self.state = State::Opaque;
                     Ok(true)
                 }
             },
-            _ => {
+            (tls::APPLICATION_DATA, Early::No) => {
                 self.state = State::Opaque;
                 Ok(true)
             }
+            _ => Err("a TLS record that can't follow a client hello".into()),
         }
     }
 
@@ -332,10 +354,14 @@ mod tests {
     use crate::egress::tls::tests::{client_hello, records};
 
     fn run(parts: &[&[u8]], by_address: bool) -> (Result<(), Reason>, Vec<u8>, Guard) {
+        run_on(80, parts, by_address)
+    }
+
+    fn run_on(port: u16, parts: &[&[u8]], by_address: bool) -> (Result<(), Reason>, Vec<u8>, Guard) {
         let granted = Host::parse("a.example").unwrap();
         let may_name = |name: &Host| *name == granted;
         let names = Names { may_name: &may_name, by_address };
-        let (mut guard, mut out) = (Guard::new(), Vec::new());
+        let (mut guard, mut out) = (Guard::new(port), Vec::new());
         for part in parts {
             if let Err(why) = guard.take(part, &names, &mut out) {
                 return (Err(why), out, guard);
@@ -345,9 +371,13 @@ mod tests {
     }
 
     fn passes(bytes: &[u8], by_address: bool) -> bool {
-        let whole = run(&[bytes], by_address);
+        passes_on(80, bytes, by_address)
+    }
+
+    fn passes_on(port: u16, bytes: &[u8], by_address: bool) -> bool {
+        let whole = run_on(port, &[bytes], by_address);
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        let pieces = run(&single, by_address);
+        let pieces = run_on(port, &single, by_address);
         assert_eq!(whole.0.is_ok(), pieces.0.is_ok(), "{:?} {:?}", whole.0, pieces.0);
         if whole.0.is_ok() {
             assert_eq!((&whole.1, &pieces.1), (&bytes.to_vec(), &bytes.to_vec()));
@@ -394,12 +424,78 @@ mod tests {
     }
 
     #[test]
-    fn other_protocols_pass() {
+    fn other_protocols_pass_on_other_ports() {
         for bytes in [&b"SSH-2.0-x\r\n"[..], b"EHLO me\r\n", b"\0\x01\x02", b"{\"a\": 1}\n", b"SET a b\r\n"] {
-            assert!(passes(bytes, false), "{bytes:?}");
+            assert!(passes_on(22, bytes, false), "{bytes:?}");
+            assert!(!passes_on(80, bytes, false) && !passes_on(443, bytes, true), "{bytes:?}");
         }
         let long = [&b"GET "[..], &[b'x'; 20_000]].concat();
-        assert!(!passes(&long, false));
+        assert!(!passes_on(22, &long, false));
+    }
+
+    #[test]
+    fn a_request_that_another_could_hide_behind_is_checked_or_refused() {
+        let second = "GET / HTTP/1.1\r\nHost: b.example\r\n\r\n";
+        let long = "X".repeat(65);
+        for port in [80, 8080] {
+            for line in [
+                format!("{long} / HTTP/1.1"),
+                "GET\x0b/\x0bHTTP/1.1".to_owned(),
+                "GET\x0c/ HTTP/1.1".to_owned(),
+                " GET / HTTP/1.1".to_owned(),
+                "\tGET / HTTP/1.1".to_owned(),
+                "GET /x".to_owned(),
+            ] {
+                let first = format!("{line}\r\nHost: a.example\r\n\r\n");
+                let is_request = line.starts_with(&long);
+                assert!(!passes_on(port, format!("{first}{second}").as_bytes(), false), "{port} {line:?}");
+                assert_eq!(passes_on(port, first.as_bytes(), false), is_request, "{port} {line:?}");
+                let other = first.replace("a.example", "b.example");
+                assert!(!passes_on(port, other.as_bytes(), false), "{port} {line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_ends_in_its_first_line_is_judged_too() {
+        for (port, bytes, fine, passed) in [
+            (22, &b"QUIT"[..], true, true),
+            (22, b"GET /x", false, false),
+            (22, b"GET / HTTP/1.1", false, false),
+            (22, b"GET / HTTP/1.1\r", true, false),
+            (80, b"QUIT", false, false),
+            (80, b"\r\n", true, false),
+        ] {
+            let (done, mut out, mut guard) = run_on(port, &[bytes], false);
+            assert!(done.is_ok() && out.is_empty());
+            assert_eq!(guard.end(&mut out).is_ok(), fine, "{bytes:?}");
+            assert_eq!(!out.is_empty(), passed, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn no_record_hides_a_second_hello() {
+        let hello = |name, extra: &[(u16, &[u8])]| records(&client_hello(Some(name), extra), 999);
+        let (alert, data) = ([21, 3, 3, 0, 2, 1, 0], [23, 3, 3, 0, 3, 22, 3, 1]);
+        let early: &[(u16, &[u8])] = &[(42, b"")];
+        for (extra, between) in [
+            (&[][..], &alert[..]),
+            (&[], &[alert, alert].concat()),
+            (early, &data),
+            (early, &[&data[..], &alert].concat()),
+        ] {
+            let first = [&hello("a.example", extra)[..], between].concat();
+            assert!(passes(&first, false));
+            assert!(passes(&[&first[..], &hello("a.example", &[]), &data].concat(), false));
+            assert!(!passes(&[&first[..], &hello("b.example", &[])].concat(), false), "{between:?}");
+        }
+        let first = hello("a.example", &[]);
+        for record in [&[22, 3, 3, 0, 0][..], &[24, 3, 3, 0, 1, 1], &[20, 3, 3, 0, 0], &[21, 2, 3, 0, 2]] {
+            assert!(!passes(&[&first[..], record].concat(), false), "{record:?}");
+        }
+        // A key exchange, and data after which a server would take no hello.
+        assert!(passes(&[&first[..], &[22, 3, 3, 0, 1, 16]].concat(), false));
+        assert!(passes(&[&first[..], &data].concat(), false));
     }
 
     #[test]

@@ -85,6 +85,23 @@ pub(super) fn authority(text: &str, default: u16) -> Option<HostTarget> {
     Some(HostTarget { host: Host::parse(host).ok()?, port })
 }
 
+/// Method, target and version of a request line.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn request_line(line: &str) -> Result<(&str, &str, &str), &'static str> {
+    let mut words = line.split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err("a request line that isn't METHOD TARGET VERSION");
+    };
+    if !is_token(method) || !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
+        return Err("a method or version that HTTP/1 doesn't have");
+    }
+    Ok((method, target, version))
+}
+
 /// Reads a whole head.
 ///
 /// # Errors
@@ -97,15 +114,7 @@ pub(super) fn read(head: &[u8]) -> Result<Head<'_>, &'static str> {
     if text.bytes().any(|byte| byte == 0) || text.split("\r\n").any(|line| line.contains(['\r', '\n'])) {
         return Err("a NUL, or a CR or LF alone");
     }
-    let mut words = line.split(' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
-        return Err("a request line that isn't METHOD TARGET VERSION");
-    };
-    if !is_token(method) || !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
-        return Err("a method or version that HTTP/1 doesn't have");
-    }
+    let (method, target, version) = request_line(line)?;
     let aim = aim(method, target).ok_or("a malformed target")?;
     let mut fields = Vec::new();
     for line in lines {

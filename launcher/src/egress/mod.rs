@@ -24,6 +24,7 @@ mod guard;
 mod http;
 mod limits;
 mod names;
+mod opening;
 mod process;
 mod proxy;
 mod relay;

@@ -12,18 +12,32 @@
 use super::limits;
 use policies::scope::Host;
 
-const HANDSHAKE: u8 = 22;
-const CLIENT_HELLO: u8 = 1;
+pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
+pub(super) const ALERT: u8 = 21;
+pub(super) const HANDSHAKE: u8 = 22;
+pub(super) const APPLICATION_DATA: u8 = 23;
+pub(super) const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
+const EARLY_DATA: u16 = 42;
 const ENCRYPTED_HELLO: u16 = 0xfe0d;
 /// Largest record (RFC 8446 section 5.1).
 const RECORD: usize = 1 << 14;
+/// Largest encrypted record, that of TLS 1.2 (RFC 5246 section 6.2.3).
+pub(super) const LARGEST_RECORD: usize = RECORD + 2048;
 
 /// What a hello says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) name: Option<Host>,
     pub(super) encrypted: bool,
+    pub(super) early: Early,
+}
+
+/// Whether data may follow a hello at once, before the server's answer (RFC 8446 section 4.2.10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Early {
+    No,
+    Offered,
 }
 
 /// How far the bytes lead.
@@ -121,7 +135,7 @@ fn hello(body: &[u8]) -> Option<Hello> {
     reader.short()?;
     reader.long()?;
     reader.short()?;
-    let mut found = Hello { name: None, encrypted: false };
+    let mut found = Hello { name: None, encrypted: false, early: Early::No };
     if reader.0.is_empty() {
         return Some(found);
     }
@@ -145,6 +159,7 @@ fn hello(body: &[u8]) -> Option<Hello> {
                 }
                 found.name = Some(Host::parse(std::str::from_utf8(name).ok()?).ok()?);
             }
+            EARLY_DATA => found.early = Early::Offered,
             ENCRYPTED_HELLO => found.encrypted = true,
             _other => {}
         }
@@ -202,14 +217,17 @@ pub(super) mod tests {
                 assert_eq!(read(&bytes[..cut]), Read::More, "{size} {cut}");
             }
             let name = Some(Host::parse("api.example").unwrap());
-            assert_eq!(read(&bytes), Read::Hello(Hello { name, encrypted: false }, bytes.len()));
+            assert_eq!(
+                read(&bytes),
+                Read::Hello(Hello { name, encrypted: false, early: Early::No }, bytes.len())
+            );
         }
     }
 
     #[test]
     fn hellos_that_cannot_be_judged_are_wrong() {
         let plain = records(&client_hello(None, &[]), 999);
-        assert!(matches!(read(&plain), Read::Hello(Hello { name: None, encrypted: false }, _)));
+        assert!(matches!(read(&plain), Read::Hello(Hello { name: None, encrypted: false, .. }, _)));
         let hidden = records(&client_hello(Some("a.example"), &[(ENCRYPTED_HELLO, b"x")]), 999);
         assert!(matches!(read(&hidden), Read::Hello(Hello { encrypted: true, .. }, _)));
         let name: &[u8] = b"\0\x0c\0\0\x09b.example";
