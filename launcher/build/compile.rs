@@ -17,6 +17,7 @@ const LOAD: u16 = 0x20;
 const KILL_PROCESS: u32 = 0x8000_0000;
 const USER_NOTIF: u32 = 0x7fc0_0000;
 const ERRNO_ENOSYS: u32 = 0x0005_0000 | 38;
+const ERRNO_EOPNOTSUPP: u32 = 0x0005_0000 | 95;
 const ALLOW: u32 = 0x7fff_0000;
 const X32_BIT: u32 = 0x4000_0000;
 
@@ -30,6 +31,7 @@ const fn action(verdict: Verdict, filter: Filter) -> u32 {
         (_, Filter::Init | Filter::Egress) => KILL_PROCESS,
         (Verdict::Deny, _) => USER_NOTIF,
         (Verdict::Unknown, _) => ERRNO_ENOSYS,
+        (Verdict::Unsupported, _) => ERRNO_EOPNOTSUPP,
     }
 }
 

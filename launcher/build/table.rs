@@ -49,6 +49,7 @@ pub(crate) enum Verdict {
     Allow,
     Deny,
     Unknown,
+    Unsupported,
 }
 
 /// A parsed condition: one comparison of one argument.

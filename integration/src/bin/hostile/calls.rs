@@ -133,6 +133,10 @@ const COMMON: &[(&str, Act)] = calls! {
     "semctl" => SYS_semctl(int(-1), 0, 0, 0),
     "memfd-plain" => SYS_memfd_create(leak(b"x"), 0),
     "memfd-exec" => SYS_memfd_create(leak(b"x"), 0x10),
+    // MFD_HUGETLB: pages come when they are touched.
+    "memfd-huge" => SYS_memfd_create(leak(b"x"), 0xc),
+    // MAP_NORESERVE: works where the pool is empty.
+    "mmap-huge" => SYS_mmap(0, 2 << 20, 3, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | libc::MAP_NORESERVE, int(NO_FD), 0),
     "prctl-perf-events" => SYS_prctl(31),
     "prctl-mce-kill" => SYS_prctl(33, 0, 0, 0, 0),
     // PR_SET_MM_MAP_SIZE: the one of these that needs no Linux capability.
@@ -175,6 +179,12 @@ const COMMON: &[(&str, Act)] = calls! {
     "openat2" => SYS_openat2(int(AT_FDCWD), leak(b"/"), leak_words(&[0o10000000, 0, 0]), 24),
     "io_setup" => SYS_io_setup(1, leak_words(&[0])),
     "memfd_secret" => SYS_memfd_secret(0),
+    // Of nothing, into a new pipe; and from a socket, which is no pipe, into itself.
+    "vmsplice" => SYS_vmsplice(new_pipe(), 0, 0, 0),
+    "tee" => SYS_tee(pair(), pair(), 1, 0),
+    "splice" => SYS_splice(pair(), 0, pair(), 0, 1, 0),
+    // PR_SET_VMA of an attribute that there is not.
+    "prctl-name-mapping" => SYS_prctl(0x5356_4d41, 77, 0, 0, 0),
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -236,6 +246,14 @@ fn own_fd() -> usize {
 fn own_fd_to_read() -> usize {
     let _made = std::fs::write("hostile-lease", "x");
     std::fs::File::open("hostile-lease").map_or(int(NO_FD), |file| int(file.into_raw_fd()))
+}
+
+/// The end for writing of a new pipe.
+fn new_pipe() -> usize {
+    nix::unistd::pipe().map_or(int(NO_FD), |(from, to)| {
+        let _open = from.into_raw_fd();
+        int(to.into_raw_fd())
+    })
 }
 
 fn pair() -> usize {

@@ -123,6 +123,8 @@ const REFUSED: &[(&str, &str, Outside)] = &[
     ("semctl", "semctl", Reads("EINVAL")),
     ("memfd-plain", "memfd_create", Works),
     ("memfd-exec", "memfd_create", Works),
+    ("memfd-huge", "memfd_create", Works),
+    ("mmap-huge", "mmap", Works),
     ("prctl-perf-events", "prctl", Works),
     ("prctl-mce-kill", "prctl", Works),
     ("prctl-set-mm", "prctl", Works),
@@ -172,6 +174,10 @@ const UNKNOWN: &[(&str, Outside)] = &[
     ("io_setup", Works),
     ("memfd_secret", Works),
     ("cachestat", Reads("EBADF")),
+    ("vmsplice", Works),
+    ("tee", Reads("EINVAL")),
+    ("splice", Reads("EINVAL")),
+    ("prctl-name-mapping", Reads("EINVAL")),
 ];
 
 fn refused() -> Vec<(&'static str, &'static str, Outside)> {
