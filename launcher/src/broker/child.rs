@@ -5,7 +5,8 @@
 //!
 //! Invariant: a child's ceiling is clipped here to what this jail was planned with, its profile to this jail's, whatever
 //! the caller said; each item that was cut off is one entry of this jail's audit.
-//! Invariant: a child's limits come out of what is left of this jail's, less what this jail needs to tell of it.
+//! Invariant: a child's limits come out of what is left of this jail's, less what this jail needs to tell of it. Where no
+//! group counts it here too, they are kept free for it while it runs, and the processor time that it used is added afterwards.
 //! Invariant: when this supervisor ends, however it ends, the child's jail does: by the death signal of its supervisor,
 //! whose end closes the lifeline of its init.
 
@@ -21,8 +22,10 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         prctl::set_pdeathsig,
+        resource::{UsageWho, getrusage},
         signal::{SigSet, Signal},
         socket::{AddressFamily, SockFlag, SockType, socketpair},
+        time::TimeVal,
         wait::{Id, WaitPidFlag, waitid},
     },
     unistd::{Pid, getppid, setsid, write},
@@ -41,6 +44,7 @@ use std::{
     io::{Read, Seek, Write},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
+    time::Duration,
 };
 
 /// Kept back of each limit for this jail to tell what became of its child.
@@ -88,6 +92,15 @@ pub struct Used {
     pub cpu: Millis,
 }
 
+/// What is kept free for a child that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kept {
+    /// Bytes.
+    pub memory: u64,
+    /// Processor time.
+    pub cpu: Duration,
+}
+
 /// A child that was decided on.
 #[derive(Debug)]
 pub struct Order {
@@ -126,6 +139,8 @@ impl Order {
 pub(super) struct Running {
     /// Number of the request that waits.
     pub(super) id: u32,
+    /// What it may use.
+    pub(super) kept: Kept,
     supervisor: OwnedFd,
     started: OwnedFd,
     result: OwnedFd,
@@ -175,6 +190,13 @@ impl Children {
             (_, profile) => (profile, false),
         };
         let limits = self.limits(child.timeout_ms, used)?;
+        let kept = Kept {
+            memory: limits.memory.and_then(Setting::value).map_or(0, |Bytes(bytes)| bytes),
+            cpu: limits
+                .cpu
+                .and_then(Setting::value)
+                .map_or(Duration::ZERO, |Millis(ms)| Duration::from_millis(ms)),
+        };
         let kernel = No::kernel;
         let (started, told) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
@@ -196,7 +218,7 @@ impl Children {
             Side::Child => self.become_supervisor(us, order, result),
             Side::Parent { pid: _, pidfd } => {
                 drop(order);
-                let running = Running { id, supervisor: pidfd, started, result, reaped: false };
+                let running = Running { id, kept, supervisor: pidfd, started, result, reaped: false };
                 Ok(Begun { running, dropped: clipped.dropped, profile_dropped })
             }
         }
@@ -307,6 +329,23 @@ impl Running {
     /// Readable when the child's supervisor has ended.
     pub(super) fn ended(&self) -> BorrowedFd<'_> {
         self.supervisor.as_fd()
+    }
+
+    /// Collects it, and gives the processor time of its supervisor and of all that this one has collected.
+    ///
+    /// Source: getrusage(2), RUSAGE_CHILDREN: nothing else is collected meanwhile.
+    pub(super) fn spent(&mut self) -> Duration {
+        let collected = || {
+            let of = |time: TimeVal| {
+                let (seconds, micros) = (u64::try_from(time.tv_sec()), u64::try_from(time.tv_usec()));
+                Duration::from_secs(seconds.unwrap_or(0)) + Duration::from_micros(micros.unwrap_or(0))
+            };
+            let usage = getrusage(UsageWho::RUSAGE_CHILDREN);
+            usage.map_or(Duration::ZERO, |usage| of(usage.user_time()) + of(usage.system_time()))
+        };
+        let before = collected();
+        self.collect();
+        collected().saturating_sub(before)
     }
 
     /// What it left behind, as the JSON of a [`Ran`].

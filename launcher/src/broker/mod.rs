@@ -17,7 +17,7 @@ mod rate;
 
 use crate::sys::{memory_file, socket};
 use child::Running;
-pub use child::{Children, MOST_OUTPUT, Nesting, Order, Used};
+pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used};
 use files::{Files, No};
 use nix::errno::Errno;
 use policies::{
@@ -32,7 +32,7 @@ use rate::Bucket;
 use serde::Serialize;
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// What a child costs, in ordinary requests.
@@ -196,12 +196,23 @@ impl Broker {
         self.running.as_ref().map(Running::ended)
     }
 
-    /// The child has ended: its request is answered.
+    /// What has to be kept free for the child that runs.
+    pub(crate) fn kept(&self) -> Kept {
+        self.running.as_ref().map_or(Kept::default(), |running| running.kept)
+    }
+
+    /// Whether this jail's control groups count its children as well.
+    pub(crate) fn groups_nest(&self) -> bool {
+        self.children.as_ref().is_some_and(|children| !children.groups.is_empty())
+    }
+
+    /// The child has ended: its request is answered, and `spent` hears of its processor time.
     ///
     /// # Errors
     /// As [`serve`](Self::serve).
-    pub(crate) fn child_ended(&mut self) -> Result<(), Breach> {
-        let Some(running) = self.running.take() else { return Ok(()) };
+    pub(crate) fn child_ended(&mut self, spent: &mut dyn FnMut(Duration)) -> Result<(), Breach> {
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        spent(running.spent());
         let id = running.id;
         let reply = running.result().and_then(Reply::bytes);
         self.bucket.take(CHILD_COST);

@@ -69,7 +69,10 @@ fn named(means: Means, what: &str) -> String {
         Means::Rlimit if what == "nofile" => "rlimit".to_owned(),
         // The kernel refuses, but doesn't count its refusals.
         Means::Rlimit => "rlimit; whether it was met is known from looks at the tree only".to_owned(),
-        Means::Polling => "polling: looks at the tree".to_owned(),
+        Means::Polling if what == "cpuacct" => {
+            "polling: looks at the tree, no bound for short-lived processes".to_owned()
+        }
+        Means::Polling => "polling: looks at the tree, may be passed for a moment".to_owned(),
         Means::Supervisor => format!("supervisor's {what}"),
         Means::Tmpfs => "tmpfs size".to_owned(),
     }
@@ -102,11 +105,12 @@ mod tests {
     fn the_table() {
         let all = [Means::CgroupV1, Means::CgroupV2, Means::Rlimit, Means::Polling];
         let words = |what| all.map(|means| named(means, what));
-        let looks = "polling: looks at the tree";
+        let looks = "polling: looks at the tree, may be passed for a moment";
+        let looks_at_time = "polling: looks at the tree, no bound for short-lived processes";
         let refused = "rlimit; whether it was met is known from looks at the tree only";
         assert_eq!(words("memory"), ["cgroup v1 memory", "cgroup v2 memory", refused, looks]);
         assert_eq!(words("pids"), ["cgroup v1 pids", "cgroup v2 pids", refused, looks]);
-        assert_eq!(words("cpuacct"), ["cgroup v1 cpuacct", "cgroup v2 cpu", refused, looks]);
+        assert_eq!(words("cpuacct"), ["cgroup v1 cpuacct", "cgroup v2 cpu", refused, looks_at_time]);
         for (limit, verdict) in [
             (LimitName::Wall, Verdict::WallTime),
             (LimitName::Cpu, Verdict::CpuTime),

@@ -91,12 +91,19 @@ pub(super) fn in_page_tables(pids: &[Pid], mapped: u64, room: u64) -> u64 {
     if mapped / 256 <= room {
         return 0;
     }
-    let of = |pid: &Pid| -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmPTE:"))?;
-        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
-    };
-    pids.iter().filter_map(of).sum()
+    pids.iter().filter_map(|&pid| status(pid, "VmPTE:")).sum()
+}
+
+/// What of a process's own memory lies in swap; pages in several processes count for each.
+pub(super) fn in_swap(pid: Pid) -> u64 {
+    status(pid, "VmSwap:").unwrap_or(0)
+}
+
+/// A line of status that tells an amount of memory, in bytes.
+fn status(pid: Pid, name: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// What is mapped shared and without a file's name, each mapping whole and once.

@@ -12,7 +12,7 @@ use super::{
     tree::{Memory, Tree, TreeUse},
 };
 use crate::{
-    broker::Used,
+    broker::{Kept, Used},
     cgroup::{Cgroup, MemoryAlarm},
 };
 use nix::{sys::statfs::fstatfs, unistd::Pid};
@@ -61,6 +61,10 @@ pub(super) struct Watcher {
     next: Instant,
     interval: Duration,
     processors: f64,
+    /// What is kept free for a child that runs and that nothing counts here.
+    kept: Kept,
+    /// Processor time of children that have ended and that nothing counted here.
+    children: Duration,
     /// What the looks saw.
     seen: Seen,
 }
@@ -103,6 +107,8 @@ impl Watcher {
             next: started + SETTLE,
             interval: SHORTEST,
             processors: 1.0,
+            kept: Kept::default(),
+            children: Duration::ZERO,
             seen: Seen::default(),
         }
     }
@@ -153,7 +159,7 @@ impl Watcher {
             return Some(Cause::Memory);
         }
         let cause = self.measure();
-        if let Some(told) = told_cpu {
+        if let Some(told) = told_cpu.map(|told| told + self.children) {
             self.seen.cpu = Some(self.seen.cpu.map_or(told, |seen| seen.max(told)));
         }
         cause.or_else(|| self.cpu_over())
@@ -164,7 +170,7 @@ impl Watcher {
         let counted = self.cgroup.as_ref().is_some_and(|group| group.cpu_us().is_some());
         if !counted {
             let (tree, _) = self.tree.get_or_insert_with(|| (Tree::new(self.init), Walk::default()));
-            let cpu = tree.look(Memory::Unread).cpu;
+            let cpu = tree.look(Memory::Unread).cpu + self.children;
             self.seen.cpu = Some(self.seen.cpu.map_or(cpu, |seen| seen.max(cpu)));
         }
     }
@@ -188,6 +194,30 @@ impl Watcher {
             processes: group.and_then(Cgroup::processes_now).or(self.seen.tasks).unwrap_or(2),
             cpu: Millis(u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX)),
         }
+    }
+
+    /// A child runs, for which so much is kept free; nothing of it where this jail's groups count it.
+    pub(super) fn keep(&mut self, kept: Kept, groups_nest: bool) {
+        let memory = self.tree.as_ref().is_some_and(|(_, walk)| walk.memory);
+        self.kept = Kept {
+            memory: if memory { kept.memory } else { 0 },
+            cpu: if self.counts_children(groups_nest) { Duration::ZERO } else { kept.cpu },
+        };
+    }
+
+    /// A child has ended that used so much processor time.
+    pub(super) fn child_spent(&mut self, cpu: Duration, groups_nest: bool) -> Option<Cause> {
+        self.kept = Kept::default();
+        if self.counts_children(groups_nest) {
+            return None;
+        }
+        self.children += cpu;
+        self.seen.cpu = Some(self.seen.cpu.unwrap_or_default() + cpu);
+        self.cpu_over()
+    }
+
+    fn counts_children(&self, groups_nest: bool) -> bool {
+        groups_nest && self.cgroup.as_ref().is_some_and(|group| group.cpu_us().is_some())
     }
 
     fn wall_at(&self) -> Option<Instant> {
@@ -214,17 +244,19 @@ impl Watcher {
     fn measure(&mut self) -> Option<Cause> {
         self.fill_of_scratch();
         if let Some(us) = self.cgroup.as_ref().and_then(Cgroup::cpu_us) {
-            self.seen.cpu = Some(Duration::from_micros(us));
+            self.seen.cpu = Some(Duration::from_micros(us) + self.children);
         }
         let mut cause = None;
         if let Some((tree, walk)) = &mut self.tree {
-            let limit = self.limits.memory.value.map_or(u64::MAX, |limit| limit.0);
+            let limit =
+                self.limits.memory.value.map_or(u64::MAX, |limit| limit.0).saturating_sub(self.kept.memory);
             // What lies in the scratch folders is memory too; what is mapped of it is counted twice, on the safe side.
             let disk = self.seen.disk.unwrap_or(0);
             let ask = if walk.memory { Memory::Beyond(limit.saturating_sub(disk)) } else { Memory::Unread };
             let used: TreeUse = tree.look(ask);
             if self.cgroup.as_ref().and_then(Cgroup::cpu_us).is_none() {
-                self.seen.cpu = Some(self.seen.cpu.map_or(used.cpu, |seen| seen.max(used.cpu)));
+                let cpu = used.cpu + self.children;
+                self.seen.cpu = Some(self.seen.cpu.map_or(cpu, |seen| seen.max(cpu)));
             }
             // Of a program that has ended nothing can be told but its processor time.
             let alive = used.tasks > 0;
@@ -244,7 +276,7 @@ impl Watcher {
     }
 
     fn cpu_over(&self) -> Option<Cause> {
-        let limit = Duration::from_millis(self.limits.cpu.value?.0);
+        let limit = Duration::from_millis(self.limits.cpu.value?.0).saturating_sub(self.kept.cpu);
         (self.seen.cpu? > limit).then_some(Cause::Cpu)
     }
 
@@ -264,12 +296,13 @@ impl Watcher {
     fn plan_next(&mut self, now: Instant, before: Option<Duration>, cost: Duration) {
         let mut interval = (self.interval * 2).min(LONGEST);
         if let (Some(limit), Some(used)) = (self.limits.cpu.value, self.seen.cpu) {
-            let left = Duration::from_millis(limit.0).saturating_sub(used);
+            let left = Duration::from_millis(limit.0).saturating_sub(used).saturating_sub(self.kept.cpu);
             interval = interval.min(left.div_f64(self.processors));
         }
         if let Some((_, Walk { memory: true, .. })) = self.tree {
             let limit = self.limits.memory.value.map_or(u64::MAX, |limit| limit.0);
-            let left = limit.saturating_sub(self.seen.memory.unwrap_or(0)) as f64;
+            let used = self.seen.memory.unwrap_or(0).saturating_add(self.kept.memory);
+            let left = limit.saturating_sub(used) as f64;
             interval =
                 interval.min(Duration::from_secs_f64((left / (MEMORY_RATE * self.processors)).min(1.0)));
         }

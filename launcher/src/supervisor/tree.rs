@@ -55,6 +55,8 @@ pub(super) struct Tree {
     page: u64,
     /// Asked for when it is first needed: short runs never are.
     hidden: Option<Hidden>,
+    /// Whether the host has swap, where memory is that the resident set doesn't show. Asked for as well.
+    swaps: Option<bool>,
 }
 
 impl Tree {
@@ -70,6 +72,7 @@ impl Tree {
             tick: Duration::from_secs(1) / hertz.max(1),
             page: page.unwrap_or(4096),
             hidden: None,
+            swaps: None,
         }
     }
 
@@ -91,7 +94,8 @@ impl Tree {
             }
             if memory != Memory::Unread {
                 let (size, pages) = first_words(&read_small(&folder(pid).join("statm")));
-                resident += pages * self.page;
+                let swapped = if *self.swaps.get_or_insert_with(has_swap) { hidden::in_swap(pid) } else { 0 };
+                resident += pages * self.page + swapped;
                 mapped += size * self.page;
             }
         }
@@ -181,14 +185,18 @@ fn first_words(text: &str) -> (u64, u64) {
     (words.next().unwrap_or(0), words.next().unwrap_or(0))
 }
 
-/// Memory with each shared page counted once; `None` if a process may not be read.
+/// Whether there is a line below the heading.
+fn has_swap() -> bool {
+    read(Path::new("/proc/swaps")).lines().nth(1).is_some()
+}
+
+/// Memory with each shared page counted once, in swap or not; `None` if a process may not be read.
 fn shares(pids: &[Pid]) -> Option<u64> {
     pids.iter()
         .map(|&pid| {
             let text = read(&folder(pid).join("smaps_rollup"));
-            let pss = text.lines().find_map(|line| line.strip_prefix("Pss:"));
-            match pss {
-                Some(rest) => rest.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024),
+            match share(&text) {
+                Some(bytes) => Some(bytes),
                 // It has ended, or has no memory.
                 None if !folder(pid).exists() || first_words(&read(&folder(pid).join("statm"))).1 == 0 => {
                     Some(0)
@@ -197,6 +205,16 @@ fn shares(pids: &[Pid]) -> Option<u64> {
             }
         })
         .sum()
+}
+
+/// The share that lies in memory and the one in swap, from smaps_rollup.
+fn share(text: &str) -> Option<u64> {
+    let of = |name| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    // A kernel without swap has no line for it.
+    Some(of("Pss:")?.saturating_add(of("SwapPss:").unwrap_or(0)).saturating_mul(1024))
 }
 
 /// What is used of /proc/PID/stat.
@@ -247,6 +265,14 @@ mod tests {
         let line = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 50 60 70 80 20 0 3 0 100 0 0";
         assert_eq!(Stat::parse(line), Some(Stat { collected_ticks: 150, threads: 3 }));
         assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn a_share_in_swap_counts() {
+        let text = "1000-2000 ---p 0 00:00 0 [rollup]\nRss: 9 kB\nPss:    4 kB\nPss_Dirty: 3 kB\nSwap: 8 kB\nSwapPss: 2 kB\n";
+        assert_eq!(share(text), Some(6 * 1024));
+        assert_eq!(share("Pss: 4 kB\n"), Some(4 * 1024));
+        assert_eq!(share("Pss_Dirty: 4 kB\n"), None);
     }
 
     #[test]

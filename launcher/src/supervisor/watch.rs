@@ -21,7 +21,7 @@ use super::{
     wants::{Keep, Sink, Wants},
 };
 use crate::{
-    broker::Broker,
+    broker::{Broker, Kept as KeptFree},
     cgroup::Cgroup,
     egress::Egress,
     jail::{ExitRecord, Running},
@@ -579,15 +579,27 @@ impl<'p> Watch<'p> {
         let Some(broker) = &mut self.broker else { return };
         let audit = &mut self.audit;
         let watcher = &mut self.watcher;
-        if let Err(breach) = broker.serve(&mut |entry| audit.add(entry), &mut || watcher.used()) {
+        let served = broker.serve(&mut |entry| audit.add(entry), &mut || watcher.used());
+        let nest = broker.groups_nest();
+        watcher.keep(broker.kept(), nest);
+        if let Err(breach) = served {
             self.breach(&breach);
         }
     }
 
     /// A program that the runtime started has ended.
     fn child(&mut self) {
-        if let Some(Err(breach)) = self.broker.as_mut().map(Broker::child_ended) {
+        let Some(broker) = &mut self.broker else { return };
+        let nest = broker.groups_nest();
+        let watcher = &mut self.watcher;
+        let mut over = None;
+        let ended = broker.child_ended(&mut |cpu| over = watcher.child_spent(cpu, nest));
+        watcher.keep(KeptFree::default(), nest);
+        if let Err(breach) = ended {
             self.breach(&breach);
+        }
+        if let Some(cause) = over {
+            self.end(cause);
         }
     }
 

@@ -212,6 +212,27 @@ fn a_child_that_exhausts_a_resource_is_told_of_by_its_parent() {
     }
 }
 
+/// By whatever means: a group that counts them too, or what was collected of them.
+#[test]
+fn processor_time_of_children_is_the_parent_s() {
+    let burn = |turns: u32| {
+        let code = format!("let n be 0\\nwhile n < {turns}\\n    set n to n + 1\\n");
+        let text = format!(
+            "require sandbox_run\nlet i be 0\nwhile i < 30\n    set i to i + 1\n    run_program(\"{code}\", {{\"ceiling\": \"stdout\"}})\nprint(\"end\")\n"
+        );
+        program(&text).with("--wall", "60s").with("--cpu", "2s").go()
+    };
+    let over = burn(5_000_000);
+    assert_eq!(over.status, Verdict::CpuTime, "{over:?}");
+    assert!(over.usage.wall.is_some_and(|wall| wall.0 < 30_000), "{over:?}");
+    let within = burn(10);
+    assert_eq!(
+        (within.status, within.output.as_slice()),
+        (Verdict::Ok, &["end".to_owned()][..]),
+        "{within:?}"
+    );
+}
+
 #[test]
 fn the_parent_s_end_is_the_child_s() {
     let report = program(

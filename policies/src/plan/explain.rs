@@ -1,8 +1,8 @@
 //! Plan → the page that `explain` prints, for a person who wants to know what stands around a program.
 
 use super::{
-    Access, CapabilityRow, Execute, FilterName, Fit, IdMap, Limit, NamedNetwork, Network, Node, Outside,
-    Payload, Plan, Right, Stream, network::Reach,
+    Access, CapabilityRow, Execute, FilterName, Fit, IdMap, Limit, Means, NamedNetwork, Network, Node,
+    Outside, Payload, Plan, Right, Stream, network::Reach,
 };
 use crate::layer::{LayerState, Standing};
 use std::{
@@ -164,8 +164,13 @@ impl Page {
         self.heading("LIMITS");
         let limits = &plan.limits;
         self.limit("wall", &limits.wall, "ends the run");
-        self.limit("cpu", &limits.cpu, "ends the run");
-        self.limit("memory", &limits.memory, "ends the run");
+        let held = |means: Means, looked: &'static str| {
+            if means == Means::Polling { looked } else { "ends the run" }
+        };
+        let cpu = held(limits.cpu.means, "ends the run once seen; no bound for short-lived processes");
+        self.limit("cpu", &limits.cpu, cpu);
+        let memory = held(limits.memory.means, "ends the run once seen");
+        self.limit("memory", &limits.memory, memory);
         self.limit("pids", &limits.pids, "the act fails");
         self.limit("output", &limits.output, "cut there, ends the run");
         self.line(format!(

@@ -363,12 +363,17 @@ fn limits(facts: &HostFacts) -> Vec<LimitRow> {
     };
     vec![
         row("wall", Means::Supervisor, "a timer, from the exec on"),
-        or("cpu", cpu, Means::Polling, "the supervisor adds the processes up from time to time: coarse"),
+        or(
+            "cpu",
+            cpu,
+            Means::Polling,
+            "looks at the tree from time to time; no bound for short-lived processes",
+        ),
         or(
             "memory",
             memory,
             Means::Polling,
-            "the supervisor adds the processes up from time to time: coarse",
+            "looks at the tree from time to time: coarse, and not all that the kernel keeps",
         ),
         or("pids", pids, Means::Rlimit, "counted for the jail's user"),
         LimitRow {
