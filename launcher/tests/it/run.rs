@@ -50,8 +50,11 @@ impl Run {
 
     /// The launcher's command line, ready to be started in other ways.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_thirdwall"));
+        // Whoever runs the tests may ignore signals (nohup does), and the launcher would leave them ignored.
+        let mut command = Command::new("env");
         command
+            .arg("--default-signal=HUP,INT,QUIT,TERM,USR1,USR2")
+            .arg(env!("CARGO_BIN_EXE_thirdwall"))
             .arg("exec")
             .args(&self.options)
             .arg("--report")
