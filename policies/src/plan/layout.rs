@@ -157,6 +157,7 @@ impl Layout {
     /// The finished root and rules, parents first.
     pub(super) fn finish(mut self) -> Result<(Vec<Mount>, Vec<LandlockRule>), Refusal> {
         self.relocate();
+        self.raise();
         self.prune()?;
         self.folders();
         let rules = self.pruned_rules();
@@ -202,6 +203,27 @@ impl Layout {
                 beneath(above, at).is_some_and(|rest| format!("{}{rest}", tree.0) != source.0)
             }
             _ => false,
+        }
+    }
+
+    /// A part of a tree that is mounted by itself loses nothing that the tree around it has: what any grant gives is given.
+    fn raise(&mut self) {
+        // Parents come first in the order of the paths, so what a tree was raised to reaches the parts of its parts.
+        let places: Vec<String> = self.nodes.keys().cloned().collect();
+        for at in places {
+            let Some(Node::Bind { source, .. }) = self.nodes.get(&at) else { continue };
+            if self.other_tree_above(&at, source) {
+                continue;
+            }
+            let Some((_, Node::Bind { access: access_above, execute: execute_above, .. })) = self.above(&at)
+            else {
+                continue;
+            };
+            let (access_above, execute_above) = (*access_above, *execute_above);
+            if let Some(Node::Bind { access, execute, .. }) = self.nodes.get_mut(&at) {
+                *access = (*access).max(access_above);
+                *execute = (*execute).max(execute_above);
+            }
         }
     }
 
