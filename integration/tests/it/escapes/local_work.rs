@@ -38,8 +38,7 @@ async def main():
 a, b = socket.socketpair()
 print("asyncio", asyncio.run(main()))
 def work(value, lock, queue):
-    with lock: value.value += 1
-    queue.put(value.value)
+    with lock: value.value += 1; queue.put(value.value)
 context = multiprocessing.get_context("fork")
 value, lock, queue = context.Value("i", 0), context.Lock(), context.Queue()
 children = [context.Process(target=work, args=(value, lock, queue)) for _ in range(4)]
