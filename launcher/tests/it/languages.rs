@@ -207,6 +207,13 @@ fn every_example_runs_and_passes_its_tests() {
 }
 
 #[test]
+fn a_variable_may_be_set_to_a_builtin_called_with_nothing() {
+    let folder = Folder::new(&[("p.syn", "let a be 1\nset a to args()\nprint(a)\n")]);
+    let ended = folder.go("thirdwall", &["run", "--sandbox", "p.syn"]);
+    assert_eq!((ended.code, ended.out.as_str()), (0, "[]\n"), "{ended:?}");
+}
+
+#[test]
 fn fuel_ends_a_program_that_never_ends() {
     let folder = Folder::new(&[("p.syn", "print(\"before\")\nwhile true\n    let x be 1\n")]);
     let ended = folder.go("thirdwall", &["run", "--sandbox", "--fuel", "100000", "p.syn"]);

@@ -17,6 +17,7 @@ fuzz_target!(|text: &str| {
         fuel: Some(50_000),
         heap: Some(4 << 20),
         logs: Logs::WithOutput,
+        ..Settings::trusted()
     };
     let _outcome = program::run(Rc::new(loaded), settings, Box::new(Memory::default()));
 });

@@ -151,6 +151,7 @@ fn run(text: &str) -> Option<(u64, Vec<String>)> {
         fuel: Some(20_000),
         heap: Some(2 << 20),
         logs: Logs::WithOutput,
+        ..Settings::trusted()
     };
     let host = Rc::new(RefCell::new(Memory::default()));
     let outcome = program::run(Rc::new(loaded), settings, Box::new(host.clone()));

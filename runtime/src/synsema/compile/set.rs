@@ -112,7 +112,7 @@ impl Compiler<'_> {
                 let Some(id) = self.builtin(callee) else { return false };
                 let well =
                     args.first().is_some_and(|a| same(&a.value)) && args.iter().all(|a| a.name.is_none());
-                let alone = args[1..].iter().all(|a| self.alone(&a.value, place));
+                let alone = args.iter().skip(1).all(|a| self.alone(&a.value, place));
                 if !well || !alone || !crate::builtins::get(id).reuses_first {
                     return false;
                 }
