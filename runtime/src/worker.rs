@@ -15,6 +15,7 @@ use policies::broker::Request;
 use policies::ceiling::Ceiling;
 use policies::scope::Base;
 use policies::wire::{self, EndFrame, ErrorFrame, Frame, Job, Language, Mode};
+use rustix::rand::GetRandomFlags;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -465,9 +466,15 @@ impl Host for Outside {
     }
 
     fn random(&mut self, into: &mut [u8]) {
-        // A kernel that gives no random numbers gives no program either: nothing weaker stands in.
-        if getrandom::fill(into).is_err() {
-            std::process::abort();
+        // The system call itself: the jail has no device to fall back on, and the C library's symbol isn't looked up in a
+        // static program. A kernel that gives no random numbers gives no program either: nothing weaker stands in.
+        let mut filled = 0;
+        while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match rustix::rand::getrandom(rest, GetRandomFlags::empty()) {
+                Ok(more) if more > 0 => filled += more,
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(_) => std::process::abort(),
+            }
         }
     }
 
