@@ -2,6 +2,7 @@
 
 use super::{Args, Builtin, Cost, Ctx};
 use crate::broker::Reply;
+use crate::partition::gate::Elsewhere;
 use crate::vm::other::Other;
 use crate::vm::render::{display, type_name};
 use crate::vm::trap::{Fault, raised};
@@ -9,6 +10,7 @@ use crate::vm::value::{Map, Value};
 use policies::broker::{Child, MOST_PIECE, Profile, Ran, Request, is_variable, steers};
 use policies::capability::Capability;
 use policies::ceiling::{Ceiling, clip};
+use policies::layer::Layer;
 use std::collections::BTreeMap;
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -97,22 +99,18 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 
     let site = ctx.core.site(ctx.place);
     let clipped = clip(&ctx.core.gate.rooted(wanted), &ctx.core.gate.lendable());
-    for dropped in &clipped.dropped {
+    let cut = |ctx: &mut Ctx<'_>, check: String, target: &str, reason: &str| {
         let core = &mut *ctx.core;
-        core.gate.note(
-            core.host.as_mut(),
-            dropped.check(),
-            false,
-            "run_program()",
-            "above parent ceiling",
-            &site,
-        );
+        let denial = Elsewhere { check, target, source: "run_program()", reason, layer: Layer::Gate };
+        core.gate.note(core.host.as_mut(), &denial, &site);
+    };
+    for dropped in &clipped.dropped {
+        let target = dropped.scope_text().unwrap_or_default();
+        cut(ctx, dropped.check(), &target, "above parent ceiling");
     }
     let pure_parent = ctx.core.settings.profile == crate::partition::Profile::Pure;
     if pure_parent && profile == "native" {
-        let core = &mut *ctx.core;
-        let check = "profile(native)".to_owned();
-        core.gate.note(core.host.as_mut(), check, false, "run_program()", "above parent profile", &site);
+        cut(ctx, "profile(native)".to_owned(), "native", "above parent profile");
     }
     let child = Child {
         ceiling: clipped.kept,

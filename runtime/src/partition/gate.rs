@@ -26,6 +26,20 @@ enum Kind {
     Tool,
 }
 
+/// A denial that the gate only records.
+pub(crate) struct Elsewhere<'a> {
+    /// The capability in its check form.
+    pub(crate) check: String,
+    /// What was wanted.
+    pub(crate) target: &'a str,
+    /// The builtin, with parentheses.
+    pub(crate) source: &'a str,
+    /// Why not.
+    pub(crate) reason: &'a str,
+    /// Who says so.
+    pub(crate) layer: Wall,
+}
+
 /// Where a call stands, for the audit.
 #[derive(Debug, Clone, Default)]
 pub struct Site {
@@ -416,18 +430,13 @@ impl Gate {
 
     // ---- audit ----
 
-    /// Records a decision that was made elsewhere (a dropped item of a child's ceiling …).
-    pub(crate) fn note(
-        &self,
-        host: &mut dyn Host,
-        check: String,
-        granted: bool,
-        source: &str,
-        reason: &str,
-        site: &Site,
-    ) {
-        let verdict = Verdict { granted, source, reason };
-        self.audit(host, check, "", &verdict, Origin::Program, Some(site));
+    /// Records a denial that was decided elsewhere: a dropped item of a child's ceiling, a builtin that the profile hasn't.
+    pub(crate) fn note(&self, host: &mut dyn Host, denial: &Elsewhere<'_>, site: &Site) {
+        let verdict = Verdict { granted: false, source: denial.source, reason: denial.reason };
+        let context = self.layers.last().map(|l| l.context.clone());
+        let check = denial.check.clone();
+        let entry = self.entry(check, denial.target, &verdict, Origin::Program, Some(site), context);
+        host.audit(Entry { layer: denial.layer, ..entry });
     }
 
     fn audit(

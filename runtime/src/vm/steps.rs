@@ -9,11 +9,16 @@ use super::trap::{Fault, raised};
 use super::value::{Key, Map, Record, Value};
 use crate::builtins::{Args, Builtin, Cost, Ctx, Profile, Resume, Run};
 use crate::bytecode::{Ins, Op, WINDOW};
+use crate::partition::gate::Elsewhere;
 use crate::partition::{Core, Profile as Wanted};
+use policies::layer::Layer;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 pub(super) type Regs = [Value; WINDOW];
+
+/// For the audit, where a builtin is only bound.
+const NOT_IN_PROFILE: &str = "not available in the pure profile";
 
 /// What entering a builtin gives.
 pub(crate) enum Entered {
@@ -50,6 +55,15 @@ pub(crate) fn enter_builtin(
     if let Profile::Native(why) = builtin.profile
         && ctx.core.settings.profile == Wanted::Pure
     {
+        let site = ctx.core.site(ctx.place);
+        let denial = Elsewhere {
+            check: "profile(native)".to_owned(),
+            target: builtin.name,
+            source: &format!("{}()", builtin.name),
+            reason: NOT_IN_PROFILE,
+            layer: Layer::Profile,
+        };
+        ctx.core.gate.note(ctx.core.host.as_mut(), &denial, &site);
         return Err(raised(format!(
             "{}: not available in the pure profile — {why} (drop --profile pure to run it natively)",
             builtin.name
