@@ -58,11 +58,13 @@ pub(super) struct Frames {
     file: Option<OwnedFd>,
     decoder: FrameDecoder,
     end: Option<EndFrame>,
+    /// A runtime whose gate holds sends no print that isn't granted.
+    printed: bool,
 }
 
 impl Frames {
     pub(super) fn new(file: OwnedFd) -> Self {
-        Self { file: Some(file), decoder: FrameDecoder::new(), end: None }
+        Self { file: Some(file), decoder: FrameDecoder::new(), end: None, printed: false }
     }
 
     /// The runtime's end, while it is open.
@@ -102,6 +104,11 @@ impl Frames {
         self.end.is_some()
     }
 
+    /// Whether there was any print.
+    pub(super) fn has_printed(&self) -> bool {
+        self.printed
+    }
+
     /// Which limit of the machine ended the program.
     pub(super) fn trap(&self) -> Trap {
         match self.end.as_ref().and_then(|end| end.trap.as_deref()) {
@@ -117,6 +124,7 @@ impl Frames {
     }
 
     fn handle(&mut self, frame: Frame, to: &mut To<'_>) -> Heard {
+        self.printed |= matches!(frame, Frame::Print(_) | Frame::PrintPart(_));
         match frame {
             Frame::Print(text) => {
                 let filled = deliver(to.out, to.allowance, &text, Break::After, to.prints.as_deref_mut());

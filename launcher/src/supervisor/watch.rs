@@ -358,9 +358,11 @@ impl<'p> Watch<'p> {
             allowance: &mut self.allowance,
             audit: &mut self.audit,
         });
+        let printed = frames.has_printed();
+        self.refuse_output(printed);
         match heard {
             Heard::Frames => {}
-            Heard::Over => self.filled(Filled::Over),
+            Heard::Over => self.over(),
             Heard::Broken(how) => self.end(Cause::Broken(how)),
         }
     }
@@ -610,17 +612,27 @@ impl<'p> Watch<'p> {
 
     /// What a read of output brought.
     fn filled(&mut self, filled: Filled) {
-        if self.plan.stdout == Stream::Closed && !self.refused_output && self.allowance.used() > 0 {
+        self.refuse_output(self.allowance.used() > 0);
+        if filled == Filled::Over {
+            self.over();
+        }
+    }
+
+    /// Notes, once, output that isn't granted.
+    fn refuse_output(&mut self, any: bool) {
+        if self.plan.stdout == Stream::Closed && any && !self.refused_output {
             self.refused_output = true;
             self.audit.refused_output();
         }
-        if filled == Filled::Over {
-            self.end(Cause::Output);
-            self.out.close_from();
-            self.err.close_from();
-            if let Some(frames) = &mut self.frames {
-                frames.close();
-            }
+    }
+
+    /// More output than was allowed: nothing more is taken.
+    fn over(&mut self) {
+        self.end(Cause::Output);
+        self.out.close_from();
+        self.err.close_from();
+        if let Some(frames) = &mut self.frames {
+            frames.close();
         }
     }
 
