@@ -146,6 +146,12 @@ pub(crate) fn on_host(who: Who, mut command: Command) -> Ended {
     end(spawn(command))
 }
 
+/// Likewise, with an input.
+pub(crate) fn on_host_with(who: Who, mut command: Command, input: Stdio) -> Ended {
+    who.take_on(&mut command);
+    end(spawn_with(command, input))
+}
+
 fn alone_in_folder(who: Who, mut command: Command) -> Ended {
     let folder = who.folder();
     command.current_dir(folder.path());
@@ -153,8 +159,12 @@ fn alone_in_folder(who: Who, mut command: Command) -> Ended {
 }
 
 /// Children stand in a process group of their own: what is sent to their group doesn't reach the tests.
-fn spawn(mut command: Command) -> Child {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+fn spawn(command: Command) -> Child {
+    spawn_with(command, Stdio::null())
+}
+
+fn spawn_with(mut command: Command, input: Stdio) -> Child {
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 

@@ -9,3 +9,4 @@ mod ended;
 mod escapes;
 mod given;
 mod host;
+mod matrix;

@@ -50,8 +50,10 @@ pub struct Lent {
 }
 
 /// The supervisor's end.
+///
+/// What it decides, it decides by itself: with no jail around its peer (in proofs and under a fuzzer) it is the same.
 #[derive(Debug)]
-pub(crate) struct Broker {
+pub struct Broker {
     /// `None` once the peer has closed its end.
     socket: Option<OwnedFd>,
     files: Files,
@@ -101,7 +103,8 @@ impl Reply {
 
 impl Broker {
     /// Listens to the peer at the other end of `socket`.
-    pub(crate) fn new(socket: OwnedFd, lent: Lent) -> Self {
+    #[must_use]
+    pub fn new(socket: OwnedFd, lent: Lent) -> Self {
         Self {
             socket: Some(socket),
             files: Files::new(lent.ceiling.clone(), lent.base.clone()),
@@ -118,12 +121,13 @@ impl Broker {
     }
 
     /// What to poll for requests.
-    pub(crate) fn requests(&self) -> Option<BorrowedFd<'_>> {
+    #[must_use]
+    pub fn requests(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().map(AsFd::as_fd)
     }
 
     /// When a request could be served, if not now.
-    pub(crate) fn ready_at(&mut self, now: Instant) -> Option<Instant> {
+    pub fn ready_at(&mut self, now: Instant) -> Option<Instant> {
         self.bucket.ready_at(now)
     }
 
@@ -131,7 +135,7 @@ impl Broker {
     ///
     /// # Errors
     /// The breach for which the peer has to be ended.
-    pub(crate) fn serve(
+    pub fn serve(
         &mut self,
         tell: &mut dyn FnMut(Entry),
         used: &mut dyn FnMut() -> Used,
@@ -192,7 +196,8 @@ impl Broker {
     }
 
     /// Readable when the child has ended.
-    pub(crate) fn child(&self) -> Option<BorrowedFd<'_>> {
+    #[must_use]
+    pub fn child(&self) -> Option<BorrowedFd<'_>> {
         self.running.as_ref().map(Running::ended)
     }
 
@@ -210,7 +215,7 @@ impl Broker {
     ///
     /// # Errors
     /// As [`serve`](Self::serve).
-    pub(crate) fn child_ended(&mut self, spent: &mut dyn FnMut(Duration)) -> Result<(), Breach> {
+    pub fn child_ended(&mut self, spent: &mut dyn FnMut(Duration)) -> Result<(), Breach> {
         let Some(mut running) = self.running.take() else { return Ok(()) };
         spent(running.spent());
         let id = running.id;

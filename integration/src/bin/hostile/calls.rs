@@ -21,6 +21,11 @@ pub(crate) fn make(names: &[&str]) {
     }
 }
 
+/// Makes one.
+pub(crate) fn one(name: &str) -> Option<Result<usize, Errno>> {
+    NEWER.iter().chain(NATIVE).chain(COMMON).find(|(other, _)| *other == name).map(|(_, act)| act())
+}
+
 type Act = fn() -> Result<usize, Errno>;
 
 fn plain(number: c_long, arguments: &[usize]) -> Result<usize, Errno> {

@@ -14,10 +14,12 @@ mod exec;
 mod files;
 mod local;
 mod memory;
+mod place;
 mod probe;
 mod processes;
 mod raw;
 mod runtime;
+mod unjailed;
 
 use std::process::ExitCode;
 
@@ -38,7 +40,10 @@ fn main() -> ExitCode {
         "processes" => processes::attack(arguments),
         "as-runtime-again" => return runtime::jails(arguments),
         "as-runtime" => return runtime::jail(arguments),
-        launcher::jail::RUNTIME_FLAG => return runtime::attack(),
+        // The launcher's own command line, around this file.
+        "run" => return ExitCode::from(launcher::cli::main()),
+        "unjailed" => return unjailed::run(arguments),
+        launcher::jail::RUNTIME_FLAG => return place::take(),
         unknown => {
             raw::say("unknown-act", unknown);
             return ExitCode::from(2);

@@ -33,6 +33,13 @@ pub(crate) fn int(number: i32) -> usize {
     number as isize as usize
 }
 
+/// A descriptor by its number, for whoever has it to himself.
+pub(crate) fn own(number: i32) -> std::fs::File {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the callers name a descriptor that was put there for them, or that a call has just given them, once.
+    std::fs::File::from(unsafe { std::os::fd::OwnedFd::from_raw_fd(number) })
+}
+
 /// Prints one answer.
 pub(crate) fn say(name: &str, answer: impl std::fmt::Display) {
     let mut out = std::io::stdout().lock();
