@@ -70,6 +70,24 @@ pub enum Request {
         /// What it is.
         what: What,
     },
+    /// One file of a database.
+    Database {
+        /// The database: absolute, or from the caller's working folder.
+        path: String,
+        /// Which of its files.
+        part: Part,
+        /// What with it.
+        act: Act,
+    },
+    /// One file of the notebook that the caller declared.
+    Notebook {
+        /// Its name.
+        name: String,
+        /// Which of its files.
+        part: Part,
+        /// What with it.
+        act: Act,
+    },
     /// The raw bytes are the next piece of a child's source.
     Source {},
     /// Runs the collected source in a jail of its own.
@@ -84,6 +102,46 @@ pub enum How {
     Read,
     /// Writing behind its end; it is made if it isn't there, and folders to it too.
     Append,
+}
+
+/// The files of a database: those that SQLite keeps beside it have its name and an ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The database itself.
+    Main,
+    /// `-journal`: what a transaction changes, to undo it.
+    Journal,
+    /// `-wal`: what transactions changed, to do it.
+    Log,
+}
+
+impl Part {
+    /// What stands behind the database's name.
+    #[must_use]
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Journal => "-journal",
+            Self::Log => "-wal",
+        }
+    }
+}
+
+/// What happens to a database's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// It is opened for reading.
+    Read,
+    /// It is opened for reading and writing.
+    Write,
+    /// As [`Write`](Self::Write); it is made if it isn't there.
+    Make,
+    /// It is looked at.
+    Look,
+    /// It is removed. Never the database itself.
+    Remove,
 }
 
 /// What is removed.
@@ -320,6 +378,9 @@ pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
         | Request::List { path: at }
         | Request::MakeFolder { path: at }
         | Request::Remove { path: at, .. } => path(at).map(|()| false)?,
+        Request::Database { path: at, .. } | Request::Notebook { name: at, .. } => {
+            path(at).map(|()| false)?
+        }
         Request::Commit {} => false,
         Request::Source {} => true,
         Request::RunProgram(child) => {

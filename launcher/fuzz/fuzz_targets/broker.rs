@@ -129,7 +129,7 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
     let scope = usize::from(input.byte().unwrap_or(0)) % scopes.len();
     let ceiling = Ceiling::parse(&scopes[scope]).expect("a ceiling");
     let base = Base { workdir: top.clone(), home: None };
-    let mut broker = Broker::new(ours, Lent { ceiling, base, children: None });
+    let mut broker = Broker::new(ours, Lent { ceiling, base, notebooks: None, children: None });
     let mut id = 0_u32;
     let mut denied = 0_usize;
     while let Some(kind) = input.byte() {

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use policies::{
     capability::Capability,
     ceiling::{Ceiling, Grant},
-    scope::{NormalPath, Scope, Target},
+    scope::{Database, NormalPath, Scope, Target},
 };
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
@@ -71,13 +71,12 @@ impl Anchor {
     /// Opens the folder of a grant; `None` if not even the root can be opened.
     fn new(grant: &Grant) -> Option<Self> {
         let letters = match grant.scope() {
-            Scope::Path(path) => path.to_string(),
-            Scope::Any
-            | Scope::Host(_)
-            | Scope::Command(_)
-            | Scope::Name(_)
-            | Scope::Database(_)
-            | Scope::Port(_) => "/*".to_owned(),
+            Scope::Path(path) | Scope::Database(Database::File(path)) => path.to_string(),
+            // No file of the host.
+            Scope::Database(Database::Memory | Database::Url(_)) => return None,
+            Scope::Any | Scope::Host(_) | Scope::Command(_) | Scope::Name(_) | Scope::Port(_) => {
+                "/*".to_owned()
+            }
         };
         let pattern = letters.find('*');
         let prefix = match pattern {
@@ -118,7 +117,7 @@ impl Anchor {
         let fixed = joined(&self.real, &self.below);
         let rest = beneath(&fixed, real)?;
         let letters = NormalPath::parse(&format!("{}{rest}", self.prefix)).ok()?;
-        if self.grant.covers(capability, Target::Path(&letters)) { self.place(rest) } else { None }
+        if covers(&self.grant, capability, &letters) { self.place(rest) } else { None }
     }
 
     fn place(&self, rest: &str) -> Option<Place<'_>> {
@@ -140,7 +139,10 @@ impl Anchors {
     /// Of a ceiling whose paths are absolute.
     pub(super) fn new(ceiling: &Ceiling) -> Self {
         let files = |grant: &&Grant| {
-            matches!(grant.capability(), Capability::File | Capability::FileRead | Capability::FileWrite)
+            matches!(
+                grant.capability(),
+                Capability::File | Capability::FileRead | Capability::FileWrite | Capability::Db
+            )
         };
         Self(ceiling.grants().filter(files).filter_map(Anchor::new).collect())
     }
@@ -181,7 +183,7 @@ impl Anchors {
         let covering = || {
             self.0
                 .iter()
-                .filter(|anchor| anchor.grant.covers(capability, Target::Path(path)))
+                .filter(|anchor| covers(&anchor.grant, capability, path))
                 .filter_map(|anchor| anchor.by_letters(if letters == "/" { "" } else { &letters }))
         };
         let mut last = None;
@@ -206,6 +208,15 @@ impl Anchors {
             Some(Errno::ELOOP | Errno::EXDEV | Errno::EAGAIN) | None => Err(NoPlace::NotCovered),
             Some(errno) => Err(NoPlace::Kernel(errno)),
         }
+    }
+}
+
+/// Whether a grant covers a path, as a file or as a database.
+fn covers(grant: &Grant, capability: Capability, path: &NormalPath) -> bool {
+    if capability == Capability::Db {
+        grant.covers(capability, Target::Database(&Database::File(path.clone())))
+    } else {
+        grant.covers(capability, Target::Path(path))
     }
 }
 

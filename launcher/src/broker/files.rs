@@ -20,7 +20,7 @@ use policies::{
     broker::{By, How, Listed, MOST_ENTRIES, Refused, Seen, What},
     capability::Capability,
     ceiling::{Ceiling, check_form},
-    scope::{Base, NormalPath, Target},
+    scope::{Base, Database, NormalPath, Target},
 };
 use std::{
     ffi::CString,
@@ -176,12 +176,7 @@ impl Files {
             fstat(&handle)
         });
         match seen {
-            Ok(stat) => Ok(Seen {
-                exists: true,
-                is_dir: kind(&stat) == SFlag::S_IFDIR,
-                size: u64::try_from(stat.st_size).unwrap_or(0),
-                modified: stat.st_mtime as f64 + stat.st_mtime_nsec as f64 / 1e9,
-            }),
+            Ok(stat) => Ok(self::seen(&stat)),
             Err(NoPlace::Kernel(Errno::ENOENT | Errno::ENOTDIR)) => Ok(Seen::NOTHING),
             Err(no) => found(Err(no), capability, &path),
         }
@@ -251,10 +246,21 @@ impl Files {
     }
 
     /// The first of the two checks: the path's letters against the ceiling.
-    fn covered(&mut self, capability: Capability, path: &str) -> Result<(&Anchors, NormalPath), No> {
+    pub(super) fn covered(
+        &mut self,
+        capability: Capability,
+        path: &str,
+    ) -> Result<(&Anchors, NormalPath), No> {
         let absolute = NormalPath::parse(path).and_then(|path| path.absolute(&self.base));
         let absolute = absolute.map_err(|fault| No::misuse(format!("the path is no path: {fault}")))?;
-        if !self.ceiling.covers(capability, Target::Path(&absolute)) {
+        let database;
+        let target = if capability == Capability::Db {
+            database = Database::File(absolute.clone());
+            Target::Database(&database)
+        } else {
+            Target::Path(&absolute)
+        };
+        if !self.ceiling.covers(capability, target) {
             return Err(No::ceiling(capability, Some(&absolute.to_string())));
         }
         Ok((self.anchors.get_or_insert_with(|| Anchors::new(&self.ceiling)), absolute))
@@ -269,7 +275,11 @@ impl Drop for Files {
     }
 }
 
-fn found<T>(found: Result<T, NoPlace>, capability: Capability, path: &NormalPath) -> Result<T, No> {
+pub(super) fn found<T>(
+    found: Result<T, NoPlace>,
+    capability: Capability,
+    path: &NormalPath,
+) -> Result<T, No> {
     found.map_err(|no| match no {
         NoPlace::NotCovered => No::ceiling(capability, Some(&path.to_string())),
         // What the kernel keeps for itself, and what is no file.
@@ -278,16 +288,25 @@ fn found<T>(found: Result<T, NoPlace>, capability: Capability, path: &NormalPath
     })
 }
 
-fn kind(stat: &FileStat) -> SFlag {
+pub(super) fn seen(stat: &FileStat) -> Seen {
+    Seen {
+        exists: true,
+        is_dir: kind(stat) == SFlag::S_IFDIR,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        modified: stat.st_mtime as f64 + stat.st_mtime_nsec as f64 / 1e9,
+    }
+}
+
+pub(super) fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
 }
 
-fn c_string(text: &str) -> Result<CString, Errno> {
+pub(super) fn c_string(text: &str) -> Result<CString, Errno> {
     CString::new(text).map_err(|_| Errno::EINVAL)
 }
 
 /// A handle on what is at a place, and not the kernel's own.
-fn handle(at: &Place<'_>, flags: OFlag) -> Result<OwnedFd, Errno> {
+pub(super) fn handle(at: &Place<'_>, flags: OFlag) -> Result<OwnedFd, Errno> {
     let handle = openat2::inside(at.folder, &at.path, OFlag::O_PATH | flags, Mode::empty())?;
     let FsType(magic) = fstatfs(&handle)?.filesystem_type();
     if KERNEL_MAGIC.contains(&(magic & 0xffff_ffff)) {
@@ -296,13 +315,13 @@ fn handle(at: &Place<'_>, flags: OFlag) -> Result<OwnedFd, Errno> {
     Ok(handle)
 }
 
-fn stat_regular(at: &Place<'_>) -> Result<FileStat, Errno> {
+pub(super) fn stat_regular(at: &Place<'_>) -> Result<FileStat, Errno> {
     let stat = fstat(handle(at, OFlag::empty())?)?;
     if kind(&stat) == SFlag::S_IFREG { Ok(stat) } else { Err(Errno::ENOTSUP) }
 }
 
 /// Opens a regular file.
-fn regular(at: &Place<'_>, flags: OFlag) -> Result<OwnedFd, Errno> {
+pub(super) fn regular(at: &Place<'_>, flags: OFlag) -> Result<OwnedFd, Errno> {
     let handle = handle(at, OFlag::empty())?;
     if kind(&fstat(&handle)?) != SFlag::S_IFREG {
         return Err(Errno::ENOTSUP);
@@ -316,12 +335,12 @@ fn reopen(handle: &OwnedFd, flags: OFlag) -> Result<OwnedFd, Errno> {
     open(link.as_str(), flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
-fn folder_of(at: &Place<'_>, above: &str) -> Result<OwnedFd, Errno> {
+pub(super) fn folder_of(at: &Place<'_>, above: &str) -> Result<OwnedFd, Errno> {
     handle(&Place { folder: at.folder, path: above.to_owned() }, OFlag::O_DIRECTORY)
 }
 
 /// The folder that holds a place, made if it isn't there, and the name in it.
-fn parent(at: &Place<'_>) -> Result<(OwnedFd, String), Errno> {
+pub(super) fn parent(at: &Place<'_>) -> Result<(OwnedFd, String), Errno> {
     let (above, name) = at.split().ok_or(Errno::EISDIR)?;
     match folder_of(at, above) {
         Err(Errno::ENOENT) => {}
@@ -354,7 +373,12 @@ fn make_one(folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
 }
 
 /// Makes a file that isn't there.
-fn make(folder: BorrowedFd<'_>, name: &str, flags: OFlag, old: Option<&FileStat>) -> Result<OwnedFd, Errno> {
+pub(super) fn make(
+    folder: BorrowedFd<'_>,
+    name: &str,
+    flags: OFlag,
+    old: Option<&FileStat>,
+) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
     let file = openat2::inside(folder, name, flags, Mode::from_bits_truncate(0o644))?;
     give(&file, folder, old)?;

@@ -12,12 +12,14 @@
 
 mod anchor;
 mod child;
+mod database;
 mod files;
 mod rate;
 
 use crate::sys::{memory_file, socket};
 use child::Running;
 pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used};
+use database::{Got, Notebooks};
 use files::{Files, No};
 use nix::errno::Errno;
 use policies::{
@@ -45,6 +47,8 @@ pub struct Lent {
     pub ceiling: Ceiling,
     /// Where the program's relative paths start.
     pub base: Base,
+    /// The program's folder, in which its notebook is kept; `None`: it is kept nowhere.
+    pub notebooks: Option<String>,
     /// How children are started; `None`: not at all.
     pub children: Option<Children>,
 }
@@ -57,6 +61,7 @@ pub struct Broker {
     /// `None` once the peer has closed its end.
     socket: Option<OwnedFd>,
     files: Files,
+    notebooks: Notebooks,
     ceiling: Ceiling,
     base: Base,
     children: Option<Children>,
@@ -108,6 +113,7 @@ impl Broker {
         Self {
             socket: Some(socket),
             files: Files::new(lent.ceiling.clone(), lent.base.clone()),
+            notebooks: Notebooks::new(lent.notebooks, &lent.base),
             ceiling: lent.ceiling,
             base: lent.base,
             children: lent.children,
@@ -264,6 +270,12 @@ impl Broker {
             Request::Remove { path, what } => {
                 self.files.remove(&path, what).map(|()| Reply::of(Answer::Done))
             }
+            Request::Database { path, part, act } => {
+                self.files.database(&path, part, act, database::Folders::AreThere).map(Reply::from)
+            }
+            Request::Notebook { name, part, act } => {
+                self.notebooks.act(&self.ceiling, &name, part, act).map(Reply::from)
+            }
             Request::Source {} => child::collect(&mut self.source, raw).map(|()| Reply::of(Answer::Done)),
             Request::RunProgram(_) => Err(No::misuse("a child is started by itself")),
         }
@@ -280,6 +292,16 @@ impl Broker {
                 self.socket = None;
                 Ok(())
             }
+        }
+    }
+}
+
+impl From<Got> for Reply {
+    fn from(got: Got) -> Self {
+        match got {
+            Got::File(file) => Self::opened(file),
+            Got::Seen(seen) => Self::of(Answer::Seen(seen)),
+            Got::Removed => Self::of(Answer::Done),
         }
     }
 }

@@ -30,6 +30,7 @@ use std::{
     fs::File,
     io::{self, IsTerminal},
     os::fd::{AsFd, OwnedFd},
+    path::Path,
 };
 
 /// Output that is kept for the report where no limit bounds it.
@@ -72,6 +73,8 @@ pub(super) struct Lending {
     pub(super) base: Base,
     pub(super) profile: Profile,
     pub(super) nesting: Nesting,
+    /// The folder of the program's file: there its notebook is kept.
+    pub(super) beside: Option<String>,
 }
 
 /// Where the streams of a run go.
@@ -128,12 +131,29 @@ impl Lending {
             Subject::Runtime { profile: request::Profile::Native } => Profile::Native,
             Subject::Command { .. } => return None,
         };
-        Some(Self { ceiling: request.ceiling().clone(), base: request.base().clone(), profile, nesting })
+        Some(Self {
+            ceiling: request.ceiling().clone(),
+            base: request.base().clone(),
+            profile,
+            nesting,
+            beside: None,
+        })
+    }
+
+    /// With the folder that a program's own state is kept in. The pure profile keeps it in memory.
+    pub(super) fn beside(mut self, program: &str) -> Self {
+        let file = Path::new(program);
+        if self.profile == Profile::Native && file.is_file() {
+            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let real = folder.unwrap_or(Path::new(".")).canonicalize();
+            self.beside = real.ok().and_then(|folder| folder.to_str().map(str::to_owned));
+        }
+        self
     }
 }
 
 fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>) -> io::Result<Lent> {
-    let Lending { ceiling, base, profile, nesting } = lending;
+    let Lending { ceiling, base, profile, nesting, beside } = lending;
     let children = if ceiling.has(Capability::SandboxRun) {
         let groups = cgroup.map_or(Ok(Vec::new()), Cgroup::nesting)?;
         let limits = plan.limits.clone();
@@ -141,7 +161,7 @@ fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>) -> io::Result<Le
     } else {
         None
     };
-    Ok(Lent { ceiling, base, children })
+    Ok(Lent { ceiling, base, notebooks: beside, children })
 }
 
 /// Starts and supervises. The second answer is how copying out went.

@@ -123,7 +123,10 @@ fn of_program(
     }
     let extras = Extras {
         job: Some(program.job(header)?),
-        lending: Lending::of(&request, Nesting::top()),
+        lending: Lending::of(&request, Nesting::top()).map(|lending| {
+            // Only what runs keeps a notebook: tests start from nothing.
+            if mode == Mode::Run { lending.beside(&args.file) } else { lending }
+        }),
         ..Extras::default()
     };
     let (report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;

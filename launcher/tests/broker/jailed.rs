@@ -2,7 +2,7 @@
 
 use crate::peer::{Peer, frames, job, send_with_descriptor};
 use policies::{
-    broker::{self, By, How, MOST_MESSAGE, Request, What},
+    broker::{self, Act, By, How, MOST_MESSAGE, Part, Request, What},
     wire::{self, EndFrame, Frame},
 };
 use std::{collections::BTreeMap, io::Write, process::ExitCode};
@@ -35,6 +35,7 @@ fn act() {
         ["kernel"] => kernel(&mut peer),
         ["write only", top] => write_only(&mut peer, top),
         ["nothing", top] => nothing(&mut peer, top),
+        ["databases", top] => databases(&mut peer, top),
         ["child", top] => child(&mut peer, top),
         ["child and more"] => {
             peer.send(&Request::RunProgram(Box::new(everything("slow"))));
@@ -81,6 +82,55 @@ fn everyday(peer: &mut Peer, top: &str) {
     assert_eq!(peer.done(&Request::Commit {}), Err(By::Misuse));
     // Begun and left: nothing of it may stay.
     assert!(matches!(peer.ask(&Request::Replace { path: at("left.txt") }).answer, broker::Answer::Opened));
+}
+
+/// Granted: `one.db` and the notebook `n`.
+fn databases(peer: &mut Peer, top: &str) {
+    let mut act = |path: &str, part: Part, act: Act| {
+        let path = format!("{top}/{path}");
+        match peer.ask(&Request::Database { path, part, act }).answer {
+            broker::Answer::Refused(refused) => Err(refused.by),
+            other => Ok(other),
+        }
+    };
+    assert_eq!(act("one.db", Part::Main, Act::Write), Err(ENOENT));
+    assert_eq!(
+        act("one.db", Part::Journal, Act::Make),
+        Err(ENOENT),
+        "nothing stands beside what isn't there"
+    );
+    assert_eq!(act("one.db", Part::Main, Act::Make), Ok(broker::Answer::Opened));
+    assert_eq!(act("one.db", Part::Journal, Act::Make), Ok(broker::Answer::Opened));
+    assert_eq!(act("one.db", Part::Log, Act::Read), Err(ENOENT));
+    assert_eq!(act("one.db", Part::Journal, Act::Remove), Ok(broker::Answer::Done));
+    assert_eq!(act("one.db", Part::Main, Act::Remove), Err(By::Misuse));
+    for (path, part) in [
+        ("two.db", Part::Main),
+        ("a.txt", Part::Main),
+        ("one", Part::Journal),
+        ("one.db-journal", Part::Main),
+        ("one.db-journal", Part::Journal),
+        ("../outside/secret", Part::Main),
+        ("one.db/../a.txt", Part::Main),
+    ] {
+        for how in [Act::Read, Act::Write, Act::Make, Act::Look, Act::Remove] {
+            let wanted = if (how, part) == (Act::Remove, Part::Main) { By::Misuse } else { By::Ceiling };
+            let got = act(path, part, how);
+            assert!(got == Err(By::Ceiling) || got == Err(wanted), "{path}: {got:?}");
+        }
+    }
+    let mut note = |name: &str, part: Part, act: Act| match peer
+        .ask(&Request::Notebook { name: name.into(), part, act })
+        .answer
+    {
+        broker::Answer::Refused(refused) => Err(refused.by),
+        other => Ok(other),
+    };
+    assert_eq!(note("n", Part::Main, Act::Make), Ok(broker::Answer::Opened));
+    assert_eq!(note("n", Part::Main, Act::Remove), Err(By::Misuse));
+    for name in ["m", "../n", "n/../m", "", ".."] {
+        assert_eq!(note(name, Part::Main, Act::Make), Err(By::Ceiling), "{name}");
+    }
 }
 
 fn escapes(peer: &mut Peer, top: &str, outside: &str) {

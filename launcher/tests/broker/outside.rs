@@ -85,7 +85,7 @@ impl Given {
             groups: Vec::new(),
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
-        let lent = Lent { ceiling, base, children: Some(children) };
+        let lent = Lent { ceiling, base, notebooks: Some(self.top()), children: Some(children) };
         run(plan, lent, job)
     }
 }
@@ -214,6 +214,20 @@ fn nothing_leads_out_of_the_scope() {
     assert!(entry.capability.starts_with("file_read(\""), "{}", entry.capability);
 }
 
+fn a_database_is_granted_with_what_stands_beside_it_and_nothing_else() {
+    let given = Given::new();
+    let report = given.run("db={}/one.db,memory=n", &["databases", &given.top()]);
+    passes(&report);
+    assert!(denials(&report) > 20);
+    assert!(Path::new(&given.at("top/.synsema/state/n.db")).is_file());
+    // A link in the program's own folder doesn't lead its notebook out of it.
+    let given = Given::new();
+    fs::create_dir(given.at("top/.synsema")).unwrap();
+    symlink(given.at("outside"), given.at("top/.synsema/state")).unwrap();
+    let report = given.run("db={}/one.db,memory=n", &["databases", &given.top()]);
+    assert!(!report.ok && !Path::new(&given.at("outside/n.db")).exists());
+}
+
 fn patterns_and_single_files_are_exact() {
     let given = Given::new();
     for (name, text) in [
@@ -267,7 +281,11 @@ impl Given {
         options.limits.cpu = Some(Setting::Unlimited);
         let request = resolve(&Policy::runtime(), options).unwrap();
         let plan = plan::plan(&request, &PathFacts::default(), &probe::fast()).unwrap();
-        run(plan, Lent { ceiling: Ceiling::parse("file").unwrap(), base, children: None }, job)
+        run(
+            plan,
+            Lent { ceiling: Ceiling::parse("file").unwrap(), base, notebooks: None, children: None },
+            job,
+        )
     }
 }
 
@@ -405,6 +423,7 @@ pub(crate) fn main() -> ExitCode {
     let all: Vec<Test> = tests![
         granted_files_are_read_written_listed_and_removed,
         nothing_leads_out_of_the_scope,
+        a_database_is_granted_with_what_stands_beside_it_and_nothing_else,
         patterns_and_single_files_are_exact,
         only_regular_files_are_opened,
         the_kernel_s_trees_are_nobody_s_to_grant,

@@ -6,6 +6,7 @@
 
 mod audit;
 mod children;
+mod databases;
 mod files;
 mod languages;
 mod program;

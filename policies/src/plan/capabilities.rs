@@ -32,15 +32,15 @@ fn is_built(capability: Capability, subject: &Subject) -> bool {
         | Capability::Secret
         | Capability::Reveal => true,
         Capability::Exec | Capability::Net | Capability::Serve => matches!(subject, Subject::Command { .. }),
-        Capability::SandboxRun => matches!(subject, Subject::Runtime { .. }),
+        Capability::SandboxRun | Capability::Db | Capability::Memory => {
+            matches!(subject, Subject::Runtime { .. })
+        }
         Capability::Llm
         | Capability::Judge
         | Capability::Attest
         | Capability::Sign
         | Capability::Wallet
-        | Capability::Spend
-        | Capability::Memory
-        | Capability::Db => false,
+        | Capability::Spend => false,
     }
 }
 
@@ -127,6 +127,12 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
         Capability::SandboxRun => {
             Outcome::exact("the supervisor starts it, in a jail of its own with this one's ceiling at most")
         }
+        Capability::Db => Outcome::exact(
+            "the supervisor opens each file of a database itself: the one that is named, its -journal and its -wal",
+        ),
+        Capability::Memory => {
+            Outcome::exact("the supervisor opens the notebook's own file, beside the program")
+        }
         Capability::Stdin => Outcome::exact("through the supervisor"),
         Capability::Env | Capability::Secret => {
             Outcome::exact("only granted names are put back into the environment")
@@ -152,9 +158,7 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
         | Capability::Attest
         | Capability::Sign
         | Capability::Wallet
-        | Capability::Spend
-        | Capability::Memory
-        | Capability::Db => Outcome::exact("mounts and Landlock rules"),
+        | Capability::Spend => Outcome::exact("mounts and Landlock rules"),
     }
 }
 

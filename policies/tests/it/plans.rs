@@ -294,11 +294,12 @@ fn root_gets_an_unused_user_and_the_shared_network() {
 
 #[test]
 fn what_is_not_built_is_refused_for_commands_and_a_row_for_the_runtime() {
-    for ceiling in ["llm", "memory", "db=x.db"] {
+    for (ceiling, runtime) in [("judge", Fit::NotBuilt), ("memory=x", Fit::Exact), ("db=x.db", Fit::Exact)] {
         let refusal = ready_plan("sh", with(ceiling, command(&["true"])), &host()).unwrap_err();
         assert!(matches!(refusal, Refusal::NotBuilt { .. }), "{refusal}");
         let plan = run_plan(ceiling);
-        assert!(plan.capabilities.iter().any(|row| row.granted && row.fit == Fit::NotBuilt));
+        let row = plan.capabilities.iter().find(|row| ceiling.starts_with(&row.capability)).unwrap();
+        assert_eq!((row.granted, &row.fit), (true, &runtime));
     }
 }
 

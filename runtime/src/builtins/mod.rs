@@ -16,6 +16,7 @@ mod config;
 mod control;
 mod convert;
 mod csv;
+pub(crate) mod database;
 mod dates;
 mod files;
 mod hash;
@@ -286,6 +287,7 @@ static FAMILIES: &[&[Builtin]] = &[
     assertions::TABLE,
     process::TABLE,
     files::TABLE,
+    database::TABLE,
     stubs::TABLE,
     crate::scua::CORE,
     crate::scua::STRINGS,

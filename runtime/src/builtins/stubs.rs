@@ -43,7 +43,7 @@ table! {
         "tcp_recv", "tcp_close", "push_send",
     ]),
     (DATABASE, [
-        "db_open", "db_close", "sql", "sql_exec", "sql_batch", "sql_tables", "paged", "mongo_find", "mongo_insert",
+        "mongo_find", "mongo_insert",
         "mongo_update", "mongo_delete", "redis_get", "redis_set", "redis_del",
     ]),
     (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);

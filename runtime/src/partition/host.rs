@@ -85,6 +85,8 @@ pub struct Memory {
     pub input: Vec<String>,
     /// Its clock, in seconds: only waiting moves it.
     pub clock: f64,
+    /// Its files, if it has any.
+    pub files: Option<crate::partition::plain::Plain>,
 }
 
 impl Host for Memory {
@@ -122,6 +124,17 @@ impl Host for Memory {
 
     fn env_names(&self) -> Vec<String> {
         self.env.keys().cloned().collect()
+    }
+
+    fn broker(
+        &mut self,
+        request: &policies::broker::Request,
+        _raw: &[u8],
+    ) -> Result<crate::broker::Reply, String> {
+        match &mut self.files {
+            Some(files) => files.answer(request),
+            None => Err("ask the supervisor: this run has none".to_owned()),
+        }
     }
 }
 

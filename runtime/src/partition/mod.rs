@@ -5,6 +5,7 @@ pub(crate) mod exact;
 pub mod gate;
 pub mod heap;
 pub mod host;
+pub mod plain;
 pub mod sandbox;
 
 use crate::bytecode::Program;
@@ -249,6 +250,11 @@ impl Core {
         self.fuel -= i64::try_from(fuel).unwrap_or(UNBOUNDED).min(UNBOUNDED);
     }
 
+    /// Fuel that is left.
+    pub(crate) fn fuel_left(&self) -> i64 {
+        self.fuel - if self.exact.on { 0 } else { heap::made() >> 5 }
+    }
+
     /// Fuel used so far.
     pub(crate) fn used(&self) -> u64 {
         let made = if self.exact.on { 0 } else { heap::made() >> 5 };
@@ -287,6 +293,7 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
+        crate::builtins::database::close_all(self);
         // Captured variables may hold one another: emptied one by one, everything goes.
         for cell in self.cells.take() {
             if let Some(cell) = cell.upgrade() {

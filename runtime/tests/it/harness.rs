@@ -2,6 +2,7 @@
 
 use policies::ceiling::Ceiling;
 use runtime::partition::host::Memory;
+use runtime::partition::plain::Plain;
 use runtime::partition::{Logs, Profile, Settings};
 use runtime::source::Source;
 use runtime::synsema::program::Outcome;
@@ -71,7 +72,9 @@ impl Given {
     }
 
     pub(crate) fn run(self) -> Ran {
-        let host = Rc::new(RefCell::new(Memory::default()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let host = Memory { files: Some(Plain::new(folder.path())), ..Memory::default() };
+        let host = Rc::new(RefCell::new(host));
         let mut loader = Modules(self.modules);
         let loaded = synsema::load(Source::new("t.syn", &self.source), &mut loader);
         match loaded {

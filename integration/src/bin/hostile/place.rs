@@ -11,7 +11,7 @@ use super::{
 };
 use nix::errno::Errno;
 use policies::{
-    broker::{Child, DESCRIPTOR, How, MOST_PIECE, Profile, Ran, Request, What},
+    broker::{Act, Child, DESCRIPTOR, How, MOST_PIECE, Part, Profile, Ran, Request, What},
     ceiling::Ceiling,
     wire::{self, EndFrame, ErrorFrame, Frame, Job, JobHeader, Mode, Needs},
 };
@@ -107,6 +107,9 @@ fn act(line: &str, header: &JobHeader, broker: &mut Broker) -> String {
             },
             other => answer(other),
         },
+        "database" => asked(broker, &Request::Database { path: path(), part: Part::Main, act: Act::Read }),
+        "journal" => asked(broker, &Request::Database { path: path(), part: Part::Journal, act: Act::Make }),
+        "notebook" => asked(broker, &Request::Notebook { name: path(), part: Part::Main, act: Act::Make }),
         "look" => asked(broker, &Request::Look { path: path() }),
         "list" => asked(broker, &Request::List { path: path() }),
         "folder" => asked(broker, &Request::MakeFolder { path: path() }),

@@ -94,8 +94,8 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
         limits: plan.limits,
         groups: Vec::new(),
     };
-    let mut broker =
-        Broker::new(socket, Lent { ceiling: Ceiling::everything(), base, children: Some(children) });
+    let lent = Lent { ceiling: Ceiling::everything(), base, notebooks: None, children: Some(children) };
+    let mut broker = Broker::new(socket, lent);
     let mut entries = Vec::new();
     loop {
         let (asked, ended) = {

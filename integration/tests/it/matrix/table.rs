@@ -382,10 +382,18 @@ pub(super) fn rows(capability: Capability) -> Rows {
                 refused: &[
                     Refused("system-open {}/data.db", "EPERM", Some((Layer::Filter, "openat"))),
                     Refused("open {}/data.db", "Ceiling", Some((Layer::Broker, "{}/data.db"))),
+                    Refused("database {}/a.txt", "Ceiling", Some((Layer::Broker, "{}/a.txt"))),
+                    Refused("journal {}/a.txt", "Ceiling", Some((Layer::Broker, "{}/a.txt"))),
                 ],
-                twin: Twin::NoWay,
+                twin: Twin::Works("db={}/a.txt", &[("database {}/a.txt", "reached")]),
             },
-            language: not_built("require db(\":memory:\")\ndb_open(\":memory:\")", STUB),
+            language: Language::Built(Built {
+                program: "require db(\":memory:\")\ndb_open(\":memory:\")\nprint(sql(\"select 'reached' as w\")[0][\"w\"])",
+                beside: "stdout",
+                grant: "db=:memory:",
+                denied: "Capability not granted: db(\":memory:\")",
+                check: "db(\":memory:\")",
+            }),
             pure: Pure::Stub("db_open", "this run has no database drivers"),
         },
         Capability::Serve => Rows {

@@ -1,0 +1,157 @@
+//! The files of databases: the one that is granted, and those that SQLite keeps beside it.
+//!
+//! Invariant: what stands beside a database is reached only by way of the database: in the same folder, under its name
+//! with one of two endings. A grant for a database reaches nothing else there.
+//! Invariant: locks are the peer's own, on a file description that only it has: a peer can keep others waiting for a
+//! database that it was given, and for nothing else.
+
+use super::{
+    anchor::{NoPlace, Place},
+    files::{self, Files, No},
+};
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    unistd::{UnlinkatFlags, unlinkat},
+};
+use policies::{
+    broker::{Act, Part, Seen},
+    capability::Capability,
+    ceiling::{Ceiling, Grant},
+    scope::{Base, Target},
+};
+use std::os::fd::OwnedFd;
+
+/// What came of a request.
+#[derive(Debug)]
+pub(super) enum Got {
+    File(OwnedFd),
+    Seen(Seen),
+    Removed,
+}
+
+/// Whether the folders to a new database are made too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folders {
+    AreThere,
+    AreMade,
+}
+
+impl Files {
+    /// Acts on one file of a database.
+    pub(super) fn database(&mut self, path: &str, part: Part, act: Act, folders: Folders) -> Result<Got, No> {
+        let capability = Capability::Db;
+        let (anchors, path) = self.covered(capability, path)?;
+        if part == Part::Main {
+            let flags = match act {
+                Act::Read => OFlag::O_RDONLY,
+                Act::Write | Act::Make => OFlag::O_RDWR,
+                Act::Look => {
+                    let seen = anchors.node(capability, &path, &files::stat_regular);
+                    return seen_or_nothing(seen.map(|stat| files::seen(&stat)), |no| {
+                        files::found::<()>(Err(no), capability, &path).err()
+                    });
+                }
+                Act::Remove => return Err(No::misuse("a database is not removed")),
+            };
+            let file = anchors.node(capability, &path, &|at| files::regular(at, flags));
+            let file = match (act, file) {
+                (Act::Make, Err(NoPlace::Kernel(Errno::ENOENT))) => anchors.entry(capability, &path, &|at| {
+                    let (folder, name) = match folders {
+                        Folders::AreMade => files::parent(at)?,
+                        Folders::AreThere => {
+                            let (above, name) = at.split().ok_or(Errno::EISDIR)?;
+                            (files::folder_of(at, above)?, name.to_owned())
+                        }
+                    };
+                    files::make(std::os::fd::AsFd::as_fd(&folder), &name, OFlag::O_RDWR, None)
+                }),
+                (_, file) => file,
+            };
+            return files::found(file, capability, &path).map(Got::File);
+        }
+        let done = anchors.node(capability, &path, &|at| {
+            // A link in the database's place is refused here, and followed by the caller of this.
+            let main = files::stat_regular(at)?;
+            let beside = Place { folder: at.folder, path: format!("{}{}", at.path, part.ending()) };
+            match act {
+                Act::Read => files::regular(&beside, OFlag::O_RDONLY).map(Got::File),
+                Act::Write => files::regular(&beside, OFlag::O_RDWR).map(Got::File),
+                Act::Make => match files::regular(&beside, OFlag::O_RDWR) {
+                    Err(Errno::ENOENT) => {
+                        let (above, name) = beside.split().ok_or(Errno::EISDIR)?;
+                        let folder = files::folder_of(&beside, above)?;
+                        // Who may read the database may read this, and nobody else.
+                        let folder = std::os::fd::AsFd::as_fd(&folder);
+                        files::make(folder, name, OFlag::O_RDWR, Some(&main)).map(Got::File)
+                    }
+                    // What is a link there leads nowhere that is granted.
+                    Err(Errno::ELOOP) => Err(Errno::ENOTSUP),
+                    other => other.map(Got::File),
+                },
+                Act::Look => match files::stat_regular(&beside) {
+                    Ok(stat) => Ok(Got::Seen(files::seen(&stat))),
+                    Err(Errno::ENOENT) => Ok(Got::Seen(Seen::NOTHING)),
+                    Err(Errno::ELOOP) => Err(Errno::ENOTSUP),
+                    Err(errno) => Err(errno),
+                },
+                Act::Remove => {
+                    let (above, name) = beside.split().ok_or(Errno::EISDIR)?;
+                    let folder = files::folder_of(&beside, above)?;
+                    unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir).map(|()| Got::Removed)
+                }
+            }
+        });
+        files::found(done, capability, &path)
+    }
+}
+
+fn seen_or_nothing(seen: Result<Seen, NoPlace>, no: impl Fn(NoPlace) -> Option<No>) -> Result<Got, No> {
+    match seen {
+        Ok(seen) => Ok(Got::Seen(seen)),
+        Err(NoPlace::Kernel(Errno::ENOENT | Errno::ENOTDIR)) => Ok(Got::Seen(Seen::NOTHING)),
+        Err(other) => Err(no(other).unwrap_or_else(|| No::kernel(Errno::EIO))),
+    }
+}
+
+/// Where a program's notebook is kept.
+const FOLDER: &str = ".synsema/state";
+/// Longest name of a notebook.
+const MOST_NAME: usize = 100;
+
+/// The notebooks beside one program.
+#[derive(Debug)]
+pub(super) struct Notebooks {
+    /// The program's folder, and files that reach no further than it: a link that stands in it and leads out is not
+    /// followed.
+    kept: Option<(String, Files)>,
+}
+
+impl Notebooks {
+    pub(super) fn new(folder: Option<String>, base: &Base) -> Self {
+        let kept = folder.and_then(|folder| {
+            let all = format!("{}/*", folder.trim_end_matches('/'));
+            let grant = Grant::new(Capability::Db, Some(&all)).ok()?;
+            Some((folder, Files::new(Ceiling::of([grant]), base.clone())))
+        });
+        Self { kept }
+    }
+
+    /// Acts on one file of a notebook, if the jail's ceiling has it.
+    pub(super) fn act(&mut self, ceiling: &Ceiling, name: &str, part: Part, act: Act) -> Result<Got, No> {
+        if !ceiling.covers(Capability::Memory, Target::Name(name)) {
+            return Err(No::ceiling(Capability::Memory, Some(name)));
+        }
+        let letters = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
+        if name.is_empty() || name.len() > MOST_NAME || name.starts_with('.') || !name.chars().all(letters) {
+            return Err(No::misuse(format!(
+                "'{name}' is no name for a notebook: letters, digits, `_`, `-` and `.`, at most {MOST_NAME}"
+            )));
+        }
+        let Some((folder, files)) = &mut self.kept else {
+            return Err(No::misuse("this program has no folder to keep a notebook in"));
+        };
+        let path = format!("{}/{FOLDER}/{name}.db", folder.trim_end_matches('/'));
+        files.database(&path, part, act, Folders::AreMade)
+    }
+}
