@@ -10,6 +10,7 @@ mod databases;
 mod files;
 mod languages;
 mod program;
+mod reports;
 mod run;
 mod signals;
 mod streams;
