@@ -18,7 +18,7 @@ pub mod error;
 pub mod facts;
 pub mod layer;
 pub mod limits;
-mod nearest;
+pub mod nearest;
 pub mod plan;
 pub mod policy;
 pub mod report;

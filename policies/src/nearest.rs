@@ -2,7 +2,7 @@
 
 /// The candidate that is the fewest edits away, if it is near enough to be what was meant.
 #[must_use]
-pub(crate) fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = wrong.to_lowercase();
     candidates
         .into_iter()

@@ -30,6 +30,8 @@ pub enum Mode {
     Check,
     /// Run it and print one JSON line.
     Conform,
+    /// No program: statements come one after another on standard input.
+    Repl,
     /// Only read it, and print as JSON what it [`Needs`].
     Needs,
 }
@@ -42,6 +44,18 @@ pub enum Profile {
     Native,
     /// Those that look at nothing of the local machine.
     Pure,
+}
+
+/// Whether errors are told with everything around them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Explain {
+    /// Only the line.
+    No,
+    /// For people.
+    Text,
+    /// As an object.
+    Json,
 }
 
 /// Which language the source is in.
@@ -94,7 +108,10 @@ pub struct JobHeader {
     /// Colour in diagnostics.
     pub color: bool,
     /// Details of errors (`--explain`).
-    pub explain: bool,
+    pub explain: Explain,
+    /// With [`Mode::Conform`]: also the blackboard and the agents.
+    #[serde(default)]
+    pub swarm: bool,
     /// Captured output of each test (`-v`).
     pub verbose: bool,
     /// `log` goes with the output, in order.
@@ -105,6 +122,9 @@ pub struct JobHeader {
     pub now: f64,
     /// Where relative paths start, absolute; absent: the program has no folder.
     pub workdir: Option<String>,
+    /// Where an executable that `build` made writes its audit.
+    #[serde(default)]
+    pub audit: Option<String>,
     /// What `~` stands for, absolute.
     pub home: Option<String>,
     /// Names of the modules whose sources follow the program's, in order.
@@ -128,12 +148,14 @@ impl JobHeader {
             env: BTreeMap::new(),
             deterministic: false,
             color: false,
-            explain: false,
+            explain: Explain::No,
+            swarm: false,
             verbose: false,
             logs_with_output: false,
             interactive: false,
             now: 0.0,
             workdir: None,
+            audit: None,
             home: None,
             modules: Vec::new(),
         }
@@ -303,8 +325,32 @@ pub enum Frame {
     Error(ErrorFrame),
     /// A decision of the gate.
     Audit(Entry),
+    /// The runtime waits for a line of standard input that a person types.
+    Want(WantFrame),
     /// The last frame.
     End(EndFrame),
+}
+
+/// A line that is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WantFrame {
+    /// What it will be.
+    pub what: Wanted,
+    /// Columns that it is likely to be indented.
+    pub indent: u8,
+}
+
+/// What a line is waited for as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// The first line of an entry.
+    Entry,
+    /// A further line of it.
+    More,
+    /// Input of the program.
+    Line,
 }
 
 const PRINT: u8 = 1;
@@ -313,6 +359,7 @@ const LOG: u8 = 3;
 const ERROR: u8 = 4;
 const AUDIT: u8 = 5;
 const END: u8 = 6;
+const WANT: u8 = 7;
 
 /// Adds a print to bytes that will be sent; a long one in parts.
 pub fn encode_print(text: &str, out: &mut Vec<u8>) {
@@ -338,6 +385,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
         Frame::Log(text) => plain(LOG, text, out),
         Frame::Error(error) => json(ERROR, error, out),
         Frame::Audit(entry) => json(AUDIT, entry, out),
+        Frame::Want(want) => json(WANT, want, out),
         Frame::End(end) => json(END, end, out),
     }
 }
@@ -408,7 +456,7 @@ impl FrameDecoder {
             return Err(Broken::AfterEnd);
         }
         let [kind, a, b, c, d] = *head;
-        if !(PRINT..=END).contains(&kind) {
+        if !(PRINT..=WANT).contains(&kind) {
             return Err(Broken::Kind(kind));
         }
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -423,6 +471,7 @@ impl FrameDecoder {
             LOG => Frame::Log(text()?),
             ERROR => Frame::Error(parse(payload, "an error frame")?),
             AUDIT => Frame::Audit(parse(payload, "an audit frame")?),
+            WANT => Frame::Want(parse(payload, "a frame that waits for input")?),
             _ => {
                 let end = parse(payload, "the end frame")?;
                 self.ended = true;

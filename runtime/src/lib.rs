@@ -12,6 +12,7 @@ pub mod builtins;
 pub mod bytecode;
 pub mod diagnostic;
 pub mod error;
+pub mod explain;
 pub mod partition;
 pub mod scua;
 pub mod source;

@@ -2,10 +2,13 @@
 //!
 //! Invariant: nothing here opens, connects or starts anything: the two files come in, frames go out.
 
+mod repl;
+
 use crate::broker::{Broker, Reply};
 use crate::bytecode::Program;
 use crate::diagnostic;
-use crate::partition::host::Host;
+use crate::explain;
+use crate::partition::host::{Host, Scene};
 use crate::partition::{Logs, Profile, Settings};
 use crate::scua;
 use crate::source::Source;
@@ -14,7 +17,7 @@ use policies::audit::Entry;
 use policies::broker::Request;
 use policies::ceiling::Ceiling;
 use policies::scope::Base;
-use policies::wire::{self, EndFrame, ErrorFrame, Frame, Job, Language, Mode};
+use policies::wire::{self, EndFrame, ErrorFrame, Explain, Frame, Job, Language, Mode, WantFrame, Wanted};
 use rustix::rand::GetRandomFlags;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,10 +25,14 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of frames that wait at most.
 const BUFFER: usize = 64 << 10;
+/// How long a wait goes on before it is asked whether it still should.
+const MOST_ASLEEP: Duration = Duration::from_millis(20);
 /// Bytes of a job at most: header, program and modules.
 const MAX_JOB: u64 = 512 << 20;
 
@@ -65,6 +72,9 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
         Ok(ceiling) => ceiling,
         Err(e) => return fail(out, &format!("failed to read the ceiling: {e}")),
     };
+    if header.mode == Mode::Repl {
+        return repl::talk(header, ceiling, out, broker);
+    }
     if header.language == Language::Scua {
         return match ceiling_of(header.granted.as_deref()) {
             Ok(granted) => scua(header, job.source, (ceiling, granted), out, broker),
@@ -106,15 +116,73 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
     let program = match synsema::load(Source::new(&header.file, &text), &mut given) {
         Ok(program) => Rc::new(program),
         Err(failure) => {
-            let mut out = out.borrow_mut();
-            for error in &failure.errors {
-                out.send(&Frame::Error(diagnostic::of_load(error, &failure.sources)));
-            }
-            out.end(1, 0, 0, None);
+            let errors: Vec<ErrorFrame> =
+                failure.errors.iter().map(|error| diagnostic::of_load(error, &failure.sources)).collect();
+            tell(out, &errors, header.explain, &failure.sources, &Scene::default());
+            out.borrow_mut().end(1, 0, 0, None);
             return 1;
         }
     };
-    let settings = Settings {
+    let settings = settings(&header, ceiling);
+    let (mode, explained, swarm) = (header.mode, header.explain, header.swarm);
+    let host = Rc::new(RefCell::new(Outside::new(header, out, broker)));
+    match mode {
+        Mode::Run | Mode::Check | Mode::Needs | Mode::Repl => {
+            let sources = program.sources.clone();
+            let outcome = program::run(program, settings, Box::new(host.clone()));
+            tell(out, &outcome.errors, explained, &sources, &host.borrow().scene);
+            finish(&mut out.borrow_mut(), &outcome.end)
+        }
+        Mode::Test => test(program, settings, host, out),
+        Mode::Conform => {
+            let (outcome, board) = program::run_swarm(program, settings, Box::new(host.clone()));
+            let errors: Vec<&str> = outcome.errors.iter().map(|e| e.text.as_str()).collect();
+            let mut line = serde_json::json!({
+                "ok": outcome.end.exit == 0,
+                "out": host.borrow().captured,
+                "err": errors,
+            });
+            if swarm && let (Some(line), serde_json::Value::Object(board)) = (line.as_object_mut(), board) {
+                line.extend(board);
+            }
+            let mut out = out.borrow_mut();
+            out.send(&Frame::Print(line.to_string()));
+            let end = EndFrame { exit: 0, ..outcome.end };
+            finish(&mut out, &end)
+        }
+    }
+}
+
+/// Sends a run's errors; the last one's scene goes with it where errors are explained.
+fn tell(
+    out: &Rc<RefCell<Frames>>,
+    errors: &[ErrorFrame],
+    explained: Explain,
+    sources: &[Rc<Source>],
+    scene: &Scene,
+) {
+    let mut out = out.borrow_mut();
+    for (i, error) in errors.iter().enumerate() {
+        let source = error.file.as_ref().and_then(|file| sources.iter().find(|source| source.name == *file));
+        let source = source.map(Rc::as_ref);
+        let nothing = Scene::default();
+        let scene = if i + 1 == errors.len() { scene } else { &nothing };
+        let more = match explained {
+            Explain::No => None,
+            Explain::Text => Some(explain::text(error, source, scene)),
+            Explain::Json => Some(explain::object(error, source, scene)),
+        };
+        // An explanation shows the line itself.
+        let bare = ErrorFrame { source: error.source.clone().filter(|_| more.is_none()), ..error.clone() };
+        out.send(&Frame::Error(bare));
+        if let Some(more) = more {
+            out.send(&Frame::Log(more));
+        }
+    }
+}
+
+fn settings(header: &wire::JobHeader, ceiling: Option<Ceiling>) -> Settings {
+    Settings {
         ceiling,
         base: header.workdir.clone().map(|workdir| Base { workdir, home: header.home.clone() }),
         profile: match header.profile {
@@ -123,37 +191,10 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
         },
         fuel: header.fuel,
         heap: header.heap,
-        logs: if header.logs_with_output || header.mode != Mode::Run {
-            Logs::WithOutput
-        } else {
-            Logs::Stderr
+        logs: match header.mode {
+            Mode::Run | Mode::Repl if !header.logs_with_output => Logs::Stderr,
+            _ => Logs::WithOutput,
         },
-    };
-    let mode = header.mode;
-    let host = Rc::new(RefCell::new(Outside::new(header, out, broker)));
-    match mode {
-        Mode::Run | Mode::Check | Mode::Needs => {
-            let outcome = program::run(program, settings, Box::new(host));
-            let mut out = out.borrow_mut();
-            for error in &outcome.errors {
-                out.send(&Frame::Error(error.clone()));
-            }
-            finish(&mut out, &outcome.end)
-        }
-        Mode::Test => test(program, settings, host, out),
-        Mode::Conform => {
-            let outcome = program::run(program, settings, Box::new(host.clone()));
-            let errors: Vec<&str> = outcome.errors.iter().map(|e| e.text.as_str()).collect();
-            let line = serde_json::json!({
-                "ok": outcome.end.exit == 0,
-                "out": host.borrow().captured,
-                "err": errors,
-            });
-            let mut out = out.borrow_mut();
-            out.send(&Frame::Print(line.to_string()));
-            let end = EndFrame { exit: 0, ..outcome.end };
-            finish(&mut out, &end)
-        }
     }
 }
 
@@ -306,6 +347,19 @@ impl Loader for Given {
     }
 }
 
+/// One line of standard input without its end; `None` at the end of the input.
+fn line_of_input() -> Option<String> {
+    let mut line = String::new();
+    match std::io::stdin().read_line(&mut line) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => {
+            let cut = line.trim_end_matches(['\n', '\r']).len();
+            line.truncate(cut);
+            Some(line)
+        }
+    }
+}
+
 /// The module's path, relative as the importer's is, without `.` and `..`.
 ///
 /// # Errors
@@ -396,6 +450,11 @@ struct Outside {
     captured: Vec<String>,
     verbose: bool,
     broker: Option<Broker>,
+    /// Whether errors are explained, and what could be seen at the last one.
+    explains: bool,
+    scene: Scene,
+    /// Somebody wants what runs to end; only a conversation can go on afterwards.
+    interrupt: Option<Arc<AtomicBool>>,
 }
 
 impl Outside {
@@ -410,14 +469,21 @@ impl Outside {
             captured: Vec::new(),
             verbose: header.verbose,
             broker,
+            explains: header.explain != Explain::No,
+            scene: Scene::default(),
+            interrupt: None,
         }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
 impl Host for Outside {
     fn print(&mut self, text: &str) {
         match self.mode {
-            Mode::Run | Mode::Check | Mode::Needs => self.out.borrow_mut().print(text),
+            Mode::Run | Mode::Check | Mode::Needs | Mode::Repl => self.out.borrow_mut().print(text),
             Mode::Test if !self.verbose => {}
             Mode::Test | Mode::Conform => self.captured.push(text.to_owned()),
         }
@@ -433,16 +499,19 @@ impl Host for Outside {
     }
 
     fn read_line(&mut self) -> Option<String> {
-        self.out.borrow_mut().flush();
-        let mut line = String::new();
-        match std::io::stdin().read_line(&mut line) {
-            Ok(0) | Err(_) => None,
-            Ok(_) => {
-                let cut = line.trim_end_matches(['\n', '\r']).len();
-                line.truncate(cut);
-                Some(line)
+        if let Some(flag) = &self.interrupt {
+            // A person types it, where the launcher shows the prompt.
+            self.out.borrow_mut().send(&Frame::Want(WantFrame { what: Wanted::Line, indent: 0 }));
+            self.out.borrow_mut().flush();
+            let line = line_of_input();
+            if line.as_deref() == Some(repl::GIVEN_UP) {
+                flag.store(true, Ordering::Relaxed);
+                return None;
             }
+            return line;
         }
+        self.out.borrow_mut().flush();
+        line_of_input()
     }
 
     fn now(&mut self) -> f64 {
@@ -458,8 +527,13 @@ impl Host for Outside {
             // A fixed clock moves by what is waited for, and by nothing else.
             Clock::Fixed(now) => *now += seconds,
             Clock::System => {
-                if let Ok(span) = Duration::try_from_secs_f64(seconds) {
-                    std::thread::sleep(span);
+                let Ok(mut left) = Duration::try_from_secs_f64(seconds) else { return };
+                while self.interrupt.is_some() && left > MOST_ASLEEP && !self.is_interrupted() {
+                    std::thread::sleep(MOST_ASLEEP);
+                    left -= MOST_ASLEEP;
+                }
+                if !self.is_interrupted() {
+                    std::thread::sleep(left);
                 }
             }
         }
@@ -508,6 +582,18 @@ impl Host for Outside {
 
     fn interactive(&self) -> bool {
         self.interactive
+    }
+
+    fn explains(&self) -> bool {
+        self.explains
+    }
+
+    fn scene(&mut self, scene: Scene) {
+        self.scene = scene;
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.interrupt.as_ref().is_some_and(|flag| flag.swap(false, Ordering::Relaxed))
     }
 
     fn broker(&mut self, request: &Request, raw: &[u8]) -> Result<Reply, String> {

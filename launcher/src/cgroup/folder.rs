@@ -1,16 +1,11 @@
 //! One folder of a hierarchy: made, set, read, removed.
 
-use nix::{
-    errno::Errno,
-    fcntl::{OFlag, open, openat},
-    sys::stat::{Mode, mkdirat},
-    unistd::{UnlinkatFlags, read, unlinkat, write},
-};
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     hash::{BuildHasher, RandomState},
-    io::{self, Write},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    io::{self, Read, Write},
+    os::fd::OwnedFd,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -33,14 +28,10 @@ pub(super) fn fresh_name() -> String {
     format!("{PREFIX}{}-{serial}-{chance:016x}", std::process::id())
 }
 
-/// A folder that is removed when dropped. All is done through its descriptor: a walk over the whole path costs more than what
-/// is done at its end.
+/// A folder that is removed when dropped.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    place: OwnedFd,
-    name: String,
-    itself: OwnedFd,
 }
 
 impl Folder {
@@ -49,22 +40,12 @@ impl Folder {
     /// # Errors
     /// Those of mkdir(2).
     pub(super) fn create(parent: &Path, name: &str) -> io::Result<Self> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let place = open(parent, flags, Mode::empty())?;
-        mkdirat(&place, name, Mode::from_bits_truncate(0o755))?;
-        let itself = openat(&place, name, flags | OFlag::O_NOFOLLOW, Mode::empty());
-        let itself = match itself {
-            Ok(itself) => itself,
-            Err(errno) => {
-                let _tried = unlinkat(&place, name, UnlinkatFlags::RemoveDir);
-                return Err(errno.into());
-            }
-        };
-        Ok(Self { path: parent.join(name), place, name: name.to_owned(), itself })
+        let path = parent.join(name);
+        std::fs::create_dir(&path)?;
+        Ok(Self { path })
     }
 
     /// Its path.
-    #[cfg(test)]
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -74,15 +55,7 @@ impl Folder {
     /// # Errors
     /// Those of open(2) and write(2), with the file's path.
     pub(super) fn set(&self, file: &str, value: &str) -> io::Result<()> {
-        let named = |errno: Errno| {
-            io::Error::new(io::Error::from(errno).kind(), format!("{}/{file}: {errno}", self.path.display()))
-        };
-        let opened = openat(&self.itself, file, OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty());
-        let opened = opened.map_err(named)?;
-        match write(&opened, value.as_bytes()).map_err(named)? {
-            whole if whole == value.len() => Ok(()),
-            _less => Err(named(Errno::EIO)),
-        }
+        write_value(&self.path.join(file), value)
     }
 
     /// Opens a file for writing.
@@ -90,26 +63,11 @@ impl Folder {
     /// # Errors
     /// Those of open(2).
     pub(super) fn open_to_write(&self, file: &str) -> io::Result<OwnedFd> {
-        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        openat(&self.itself, file, flags, Mode::empty()).map_err(io::Error::from)
-    }
-
-    /// Opens a file for reading.
-    ///
-    /// # Errors
-    /// Those of open(2).
-    pub(super) fn open_to_read(&self, file: &str) -> io::Result<OwnedFd> {
-        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-        openat(&self.itself, file, flags, Mode::empty()).map_err(io::Error::from)
-    }
-
-    /// A descriptor on the folder itself, as clone3(2) wants one.
-    ///
-    /// # Errors
-    /// Those of open(2).
-    pub(super) fn open_itself(&self) -> io::Result<OwnedFd> {
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        openat(&self.itself, ".", flags, Mode::empty()).map_err(io::Error::from)
+        OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_CLOEXEC)
+            .open(self.path.join(file))
+            .map(OwnedFd::from)
     }
 
     /// Reads a small file.
@@ -117,7 +75,7 @@ impl Folder {
     /// # Errors
     /// Those of open(2) and read(2).
     pub(super) fn read(&self, file: &str) -> io::Result<String> {
-        read_once(self.open_to_read(file)?.as_fd())
+        read_small(&self.path.join(file))
     }
 
     /// Reads one number.
@@ -135,18 +93,17 @@ impl Folder {
     /// # Errors
     /// The last error of rmdir(2).
     fn remove(&self) -> io::Result<()> {
-        let removed = || unlinkat(&self.place, self.name.as_str(), UnlinkatFlags::RemoveDir);
         for _ in 1..REMOVALS {
-            match removed() {
-                Err(Errno::EBUSY) => {
+            match std::fs::remove_dir(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                     remove_below(&self.path);
                     std::thread::sleep(PAUSE);
                 }
-                Err(Errno::ENOENT) => return Ok(()),
-                other => return other.map_err(io::Error::from),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                other => return other,
             }
         }
-        removed().map_err(io::Error::from)
+        std::fs::remove_dir(&self.path)
     }
 }
 
@@ -185,12 +142,9 @@ pub(super) fn write_value(path: &Path, value: &str) -> io::Result<()> {
 
 /// Reads a file of at most 4 KiB in one go.
 pub(super) fn read_small(path: &Path) -> io::Result<String> {
-    read_once(open(path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?.as_fd())
-}
-
-fn read_once(file: BorrowedFd<'_>) -> io::Result<String> {
     let mut bytes = [0; 4096];
-    let length = read(file, &mut bytes)?;
+    let mut file = File::open(path)?;
+    let length = file.read(&mut bytes)?;
     Ok(String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned())
 }
 

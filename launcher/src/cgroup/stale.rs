@@ -2,7 +2,7 @@
 
 use super::{
     folder::{PREFIX, read_small},
-    place::{controller_places, unified},
+    place::{controller_place, unified},
 };
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 #[must_use]
 pub fn sweep() -> Vec<PathBuf> {
     let own = read_small(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let places = controller_places(&own)
-        .into_owned()
+    let places = ["memory", "pids", "cpuacct"]
         .into_iter()
-        .flatten()
+        .filter_map(|controller| controller_place(&own, controller))
         .chain(unified(&own).map(|place| place.path));
     places.flat_map(|place| left_in(&place)).filter(|path| std::fs::remove_dir(path).is_ok()).collect()
 }

@@ -9,7 +9,11 @@ use super::{
 };
 use nix::poll::PollFlags;
 use policies::plan::{Limits, Means};
-use std::{io, os::fd::OwnedFd};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
+};
 
 /// The folder of one jail.
 #[derive(Debug)]
@@ -57,7 +61,11 @@ impl Group {
     /// The folder, if there is one.
     pub(super) fn folder(&self) -> io::Result<Option<OwnedFd>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        folder.open_itself().map(Some)
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
+            .open(folder.path())
+            .map(|folder| Some(folder.into()))
     }
 
     pub(super) fn cpu_us(&self) -> Option<u64> {
@@ -93,8 +101,8 @@ impl Group {
 
     pub(super) fn memory_alarm(&self) -> io::Result<Option<MemoryAlarm>> {
         let Some(folder) = self.folder.as_ref().filter(|_| self.memory) else { return Ok(None) };
-        let events = folder.open_to_read("memory.events")?;
-        let alarm = MemoryAlarm { file: events, flags: PollFlags::POLLPRI, meaning: Meaning::Changed };
+        let events = File::open(folder.path().join("memory.events"))?;
+        let alarm = MemoryAlarm { file: events.into(), flags: PollFlags::POLLPRI, meaning: Meaning::Changed };
         // Only a change after the last read rings.
         alarm.take();
         Ok(Some(alarm))

@@ -1,119 +1,77 @@
 //! What was typed. No decision here.
 
-use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum, error::ErrorKind};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use policies::wire;
-use std::ffi::OsString;
 
-/// One of the commands, with what was typed behind it.
-#[derive(Debug)]
+/// Runs code that nobody trusts, behind three walls.
+#[derive(Debug, Parser)]
+#[command(name = "thirdwall", version, max_term_width = 100)]
+pub(super) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Run a program of one of the two languages in a jail.
     Run(RunArgs),
+    /// Run the `test` blocks of files, or of all .syn files in folders.
     Test(TestArgs),
+    /// Read a program and tell what is wrong with it.
     Check(RunArgs),
+    /// Run a program and print one line of JSON: ok, out, err.
     Conform(RunArgs),
+    /// Make one executable of the engine and a program, its ceiling and profile baked in.
     Build(BuildArgs),
+    /// Type statements and see what they give.
+    Repl(ReplArgs),
+    /// Run any command in a jail.
     Exec(ExecArgs),
+    /// Show the plan of a `run` or `exec` without starting anything.
     Explain(ExplainArgs),
+    /// Tell what this host has of each wall.
     Doctor(DoctorArgs),
 }
 
-/// A command's entry in the command line.
-struct Entry {
-    name: &'static str,
-    about: &'static str,
-    arguments: fn(clap::Command) -> clap::Command,
-    read: fn(&ArgMatches) -> Result<Command, clap::Error>,
+/// Synsema's own command line.
+#[derive(Debug, Parser)]
+#[command(name = "synsema", version, max_term_width = 100)]
+pub(super) struct LanguageCli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) command: LanguageCommand,
 }
 
-impl Entry {
-    const fn new<A: Args>(
-        name: &'static str,
-        about: &'static str,
-        read: fn(&ArgMatches) -> Result<Command, clap::Error>,
-    ) -> Self {
-        Self { name, about, arguments: arguments::<A>, read }
+/// Its commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum LanguageCommand {
+    /// Run a program.
+    Run(RunArgs),
+    /// Run the `test` blocks of files, or of all .syn files in folders.
+    Test(TestArgs),
+    /// Read a program and tell what is wrong with it.
+    Check(RunArgs),
+    /// Run a program and print one line of JSON: ok, out, err.
+    Conform(RunArgs),
+    /// Make one executable of the engine and a program, its ceiling and profile baked in.
+    Build(BuildArgs),
+    /// Type statements and see what they give.
+    Repl(ReplArgs),
+}
+
+impl From<LanguageCommand> for Command {
+    fn from(command: LanguageCommand) -> Self {
+        match command {
+            LanguageCommand::Run(args) => Self::Run(args),
+            LanguageCommand::Test(args) => Self::Test(args),
+            LanguageCommand::Check(args) => Self::Check(args),
+            LanguageCommand::Conform(args) => Self::Conform(args),
+            LanguageCommand::Build(args) => Self::Build(args),
+            LanguageCommand::Repl(args) => Self::Repl(args),
+        }
     }
-}
-
-/// The languages' commands, which Synsema's own command line has, too.
-const LANGUAGE: &[Entry] = &[
-    Entry::new::<RunArgs>("run", "Run a program of one of the two languages in a jail", |typed| {
-        RunArgs::from_arg_matches(typed).map(Command::Run)
-    }),
-    Entry::new::<TestArgs>(
-        "test",
-        "Run the `test` blocks of files, or of all .syn files in folders",
-        |typed| TestArgs::from_arg_matches(typed).map(Command::Test),
-    ),
-    Entry::new::<RunArgs>("check", "Read a program and tell what is wrong with it", |typed| {
-        RunArgs::from_arg_matches(typed).map(Command::Check)
-    }),
-    Entry::new::<RunArgs>("conform", "Run a program and print one line of JSON: ok, out, err", |typed| {
-        RunArgs::from_arg_matches(typed).map(Command::Conform)
-    }),
-    Entry::new::<BuildArgs>(
-        "build",
-        "Make one executable of the engine and a program, its ceiling and profile baked in",
-        |typed| BuildArgs::from_arg_matches(typed).map(Command::Build),
-    ),
-];
-
-/// The commands for any program, and about the host.
-const GENERAL: &[Entry] = &[
-    Entry::new::<ExecArgs>("exec", "Run any command in a jail", |typed| {
-        ExecArgs::from_arg_matches(typed).map(Command::Exec)
-    }),
-    Entry::new::<ExplainArgs>(
-        "explain",
-        "Show the plan of a `run` or `exec` without starting anything",
-        |typed| ExplainArgs::from_arg_matches(typed).map(Command::Explain),
-    ),
-    Entry::new::<DoctorArgs>("doctor", "Tell what this host has of each wall", |typed| {
-        DoctorArgs::from_arg_matches(typed).map(Command::Doctor)
-    }),
-];
-
-/// Reads thirdwall's own command line.
-pub(super) fn read(words: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
-    let about = "Runs code that nobody trusts, behind three walls";
-    read_one("thirdwall", about, &[LANGUAGE, GENERAL], words)
-}
-
-/// Reads the command line of a language's name.
-pub(super) fn read_language(words: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
-    read_one("synsema", "Synsema's own command line", &[LANGUAGE], words)
-}
-
-fn read_one(
-    name: &'static str,
-    about: &'static str,
-    lists: &[&[Entry]],
-    words: impl Iterator<Item = OsString>,
-) -> Result<Command, clap::Error> {
-    let mut line = clap::Command::new(name)
-        .about(about)
-        .version(env!("CARGO_PKG_VERSION"))
-        .max_term_width(100)
-        .subcommand_required(true)
-        .arg_required_else_help(true);
-    for entry in lists.iter().copied().flatten() {
-        // Only the arguments of the command that was typed are ever made: the start path is short.
-        line = line.subcommand(clap::Command::new(entry.name).about(entry.about).defer(entry.arguments));
-    }
-    let typed = line.try_get_matches_from_mut(words)?;
-    let found = typed.subcommand().and_then(|(name, typed)| {
-        lists.iter().copied().flatten().find(|entry| entry.name == name).map(|entry| (entry, typed))
-    });
-    match found {
-        Some((entry, typed)) => (entry.read)(typed).map_err(|error| error.format(&mut line)),
-        None => Err(line.error(ErrorKind::MissingSubcommand, "no command was given")),
-    }
-}
-
-/// Adds the arguments, and keeps the sentence of the command's own entry.
-fn arguments<A: Args>(command: clap::Command) -> clap::Command {
-    let about = command.get_about().cloned().unwrap_or_default();
-    A::augment_args(command).about(about)
 }
 
 /// `run`
@@ -135,7 +93,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "SIZE")]
     pub(super) memory_heap: Option<String>,
     /// A fixed clock, no randomness, the pure profile, and nothing granted but stdout.
-    #[arg(long, conflicts_with_all = ["sandbox", "cap_set", "profile"])]
+    #[arg(long)]
     pub(super) deterministic: bool,
     /// What the program captured, in more detail.
     #[arg(skip)]
@@ -152,6 +110,12 @@ pub(super) struct RunArgs {
     /// Errors with the lines around them, the calls that led there and what may help.
     #[arg(long)]
     pub(super) explain: bool,
+    /// With `conform`: also the blackboard and the agents.
+    #[arg(long)]
+    pub(super) swarm: bool,
+    /// Flags that other engines of the language have.
+    #[command(flatten)]
+    pub(super) accepted: AcceptedArgs,
     /// Grants of a SCUA program.
     #[command(flatten)]
     pub(super) allow: super::scua::AllowArgs,
@@ -160,8 +124,8 @@ pub(super) struct RunArgs {
     pub(super) common: CommonArgs,
     /// The program, or `-` for standard input.
     pub(super) file: String,
-    /// Arguments of the program.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    /// Arguments of the program; those that begin with `-` stand after `--`.
+    #[arg(allow_negative_numbers = true)]
     pub(super) args: Vec<String>,
 }
 
@@ -170,6 +134,21 @@ impl RunArgs {
     pub(super) fn profile(&self) -> Profile {
         if self.deterministic { Profile::Pure } else { self.profile.unwrap_or(Profile::Native) }
     }
+}
+
+/// Taken, and without an effect here.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Accepted, without an effect")]
+pub(super) struct AcceptedArgs {
+    /// Labels of information flow.
+    #[arg(long)]
+    labels: bool,
+    /// No just-in-time compiler: there is none.
+    #[arg(long)]
+    jitless: bool,
+    /// Provider of model operations.
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
 }
 
 /// How a run's result is printed.
@@ -196,10 +175,28 @@ pub(super) struct TestArgs {
     /// Show what each test printed.
     #[arg(short, long)]
     pub(super) verbose: bool,
+    /// Fuel of each file; unlimited unless given.
+    #[arg(long, value_name = "N")]
+    pub(super) fuel: Option<String>,
+    /// Bytes of each file's heap; unlimited unless given.
+    #[arg(long, value_name = "SIZE")]
+    pub(super) memory_heap: Option<String>,
+    /// A fixed clock, no randomness, the pure profile, and nothing granted but stdout.
+    #[arg(long)]
+    pub(super) deterministic: bool,
+    /// Variables for `env` and `secret`, KEY=VALUE lines; `.env` of the working folder unless given.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_env_file")]
+    pub(super) env_file: Option<String>,
+    /// Read no file of variables.
+    #[arg(long)]
+    pub(super) no_env_file: bool,
+    /// Flags that other engines of the language have.
+    #[command(flatten)]
+    pub(super) accepted: AcceptedArgs,
     /// Limits of each file's run.
     #[command(flatten)]
     pub(super) common: CommonArgs,
-    /// Files, or folders whose .syn files are run.
+    /// Files, folders whose .syn files are run, or patterns with `*` and `?` in the last part.
     #[arg(required = true)]
     pub(super) paths: Vec<String>,
 }
@@ -212,6 +209,11 @@ impl TestArgs {
             cap_set: self.cap_set.clone(),
             profile: self.profile,
             verbose: self.verbose,
+            fuel: self.fuel.clone(),
+            memory_heap: self.memory_heap.clone(),
+            deterministic: self.deterministic,
+            env_file: self.env_file.clone(),
+            no_env_file: self.no_env_file,
             common: self.common.clone(),
             ..RunArgs::plain(file)
         }
@@ -234,8 +236,11 @@ pub(super) struct BuildArgs {
     #[arg(long, value_enum)]
     pub(super) profile: Option<Profile>,
     /// Baked in: a fixed clock, no randomness, the pure profile, and nothing granted but stdout.
-    #[arg(long, conflicts_with_all = ["sandbox", "cap_set", "profile"])]
+    #[arg(long)]
     pub(super) deterministic: bool,
+    /// Baked in: where each decision is written (see `run --audit`).
+    #[arg(long, value_name = "json|FILE|fd:N|unix:PATH")]
+    pub(super) audit: Option<String>,
     /// The program.
     pub(super) file: String,
 }
@@ -249,6 +254,61 @@ impl BuildArgs {
             profile: self.profile,
             deterministic: self.deterministic,
             ..RunArgs::plain(&self.file)
+        }
+    }
+}
+
+/// `repl`
+#[derive(Debug, Args)]
+pub(super) struct ReplArgs {
+    /// Ceiling: nothing but stdout and time.
+    #[arg(long)]
+    pub(super) sandbox: bool,
+    /// Ceiling: `none`, or capabilities as name or name=scope, separated by commas; stdin, stdout, time, random and llm
+    /// unless given. A `require` that is typed grants what the ceiling covers.
+    #[arg(long, value_name = "LIST")]
+    pub(super) cap_set: Option<String>,
+    /// Second wall: builtins that see the operating system don't exist.
+    #[arg(long, value_enum)]
+    pub(super) profile: Option<Profile>,
+    /// Fuel of the whole conversation; unlimited unless given.
+    #[arg(long, value_name = "N")]
+    pub(super) fuel: Option<String>,
+    /// Bytes of its heap; unlimited unless given.
+    #[arg(long, value_name = "SIZE")]
+    pub(super) memory_heap: Option<String>,
+    /// A fixed clock, no randomness, the pure profile, and nothing granted but stdout.
+    #[arg(long)]
+    pub(super) deterministic: bool,
+    /// Variables for `env` and `secret`, KEY=VALUE lines; `.env` of the working folder unless given.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_env_file")]
+    pub(super) env_file: Option<String>,
+    /// Read no file of variables.
+    #[arg(long)]
+    pub(super) no_env_file: bool,
+    /// Limits and reports.
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+impl ReplArgs {
+    /// The run that it is: as long as the person likes, unless limits are given.
+    pub(super) fn as_run(&self) -> RunArgs {
+        let mut common = self.common.clone();
+        for limit in [&mut common.wall, &mut common.cpu, &mut common.output] {
+            limit.get_or_insert_with(|| "none".to_owned());
+        }
+        RunArgs {
+            sandbox: self.sandbox,
+            cap_set: self.cap_set.clone(),
+            profile: self.profile,
+            fuel: self.fuel.clone(),
+            memory_heap: self.memory_heap.clone(),
+            deterministic: self.deterministic,
+            env_file: self.env_file.clone(),
+            no_env_file: self.no_env_file,
+            common,
+            ..RunArgs::plain("<repl>")
         }
     }
 }
@@ -268,6 +328,8 @@ impl RunArgs {
             no_env_file: false,
             verbose: false,
             explain: false,
+            swarm: false,
+            accepted: AcceptedArgs::default(),
             allow: super::scua::AllowArgs::default(),
             common: CommonArgs::default(),
             file: file.to_owned(),
@@ -284,6 +346,7 @@ impl RunArgs {
                 wire::Profile::Pure | wire::Profile::Native => None,
             },
             deterministic: header.deterministic,
+            common: CommonArgs { audit: header.audit.clone(), ..CommonArgs::default() },
             args,
             ..Self::plain(&header.file)
         }

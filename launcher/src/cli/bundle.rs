@@ -67,7 +67,8 @@ pub(super) fn build(args: &BuildArgs) -> Result<u8, Error> {
         }
         return Ok(1);
     }
-    let header = super::job::header(Mode::Run, &program, &run, ceiling.as_ref())?;
+    let mut header = super::job::header(Mode::Run, &program, &run, ceiling.as_ref())?;
+    header.audit.clone_from(&args.audit);
     let bundle = program.encode(header)?;
     let failed = |act| {
         let path = args.output.clone();

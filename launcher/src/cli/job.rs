@@ -194,7 +194,12 @@ pub(super) fn header(
     header.heap = settings::size("--memory-heap", args.memory_heap.as_deref())?;
     header.args.clone_from(&args.args);
     header.deterministic = args.deterministic;
-    header.explain = args.explain;
+    header.explain = match (args.explain, args.format) {
+        (false, _) => wire::Explain::No,
+        (true, super::args::Format::Text) => wire::Explain::Text,
+        (true, super::args::Format::Json) => wire::Explain::Json,
+    };
+    header.swarm = args.swarm;
     header.verbose = args.verbose;
     header.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     Ok(header)

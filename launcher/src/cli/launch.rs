@@ -84,6 +84,7 @@ pub(super) struct Streams {
     stdout: Sink,
     stderr: Sink,
     kept: Option<Bytes>,
+    person: Option<OwnedFd>,
 }
 
 impl Streams {
@@ -104,17 +105,35 @@ impl Streams {
             stdout: if alone { Sink::Nowhere } else { Sink::Stdout },
             stderr: if alone { Sink::Nowhere } else { Sink::Stderr },
             kept: report.map(|_| MOST_KEPT),
+            person: None,
         })
     }
 
     /// No input, and all output kept for the launcher itself.
     pub(super) fn kept() -> Self {
-        Self { stdin: Source::Empty, stdout: Sink::Nowhere, stderr: Sink::Nowhere, kept: Some(MOST_KEPT) }
+        Self {
+            stdin: Source::Empty,
+            stdout: Sink::Nowhere,
+            stderr: Sink::Nowhere,
+            kept: Some(MOST_KEPT),
+            person: None,
+        }
     }
 
     /// No input, and all output kept for the program that started this one.
     pub(super) fn of_child() -> Self {
         Self { kept: Some(MOST_OUTPUT), ..Self::kept() }
+    }
+
+    /// What errors have to say beyond their line goes to standard error.
+    pub(super) fn explain(&mut self) {
+        self.stderr = Sink::Stderr;
+    }
+
+    /// The input is what a person types, who is asked for each line.
+    pub(super) fn talk(&mut self, lines: OwnedFd, person: OwnedFd) {
+        self.stdin = Source::File(lines);
+        self.person = Some(person);
     }
 
     /// The caller's input was the program itself.
@@ -233,6 +252,7 @@ pub(super) fn start(
         signals: Some(signals),
         lent,
         egress,
+        person: streams.person,
     };
     let report = supervisor::supervise(running, &plan, cgroup, wants);
     let copied = scratch.map_or(Ok(()), |scratch| copy::take(&scratch, &plan, &extras.copy_out));

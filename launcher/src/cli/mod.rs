@@ -14,6 +14,7 @@ mod job;
 mod launch;
 mod lookup;
 mod names;
+mod repl;
 mod report;
 mod run;
 mod scua;
@@ -28,7 +29,6 @@ use std::io::{self, Write};
 #[must_use]
 pub fn main() -> u8 {
     crate::sys::process::steady_heap();
-    crate::sys::process::whole_streams();
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == crate::jail::RUNTIME_FLAG) {
         return runtime_process();
@@ -50,6 +50,7 @@ pub fn main() -> u8 {
         Command::Check(args) => run::check(args),
         Command::Conform(args) => run::conform(args),
         Command::Build(args) => bundle::build(args),
+        Command::Repl(args) => repl::repl(args),
         Command::Exec(args) => exec::exec(args),
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => {

@@ -1,11 +1,11 @@
 //! The name that the binary was called by decides on the command line: `thirdwall`, or a language's own.
 
 use super::{
-    args::{self, Command},
+    args::{Cli, Command, LanguageCli},
     exit,
 };
 use crate::error::Error;
-use clap::error::ErrorKind;
+use clap::{Parser, error::ErrorKind};
 use std::{env, path::Path};
 
 /// The exit code that the languages' pages give to a wrong call and an unreadable file.
@@ -32,18 +32,49 @@ pub(super) fn called_as() -> Name {
     }
 }
 
+/// Whether `--cap-set` is followed by a flag: to the parser it is that flag which is wrong.
+fn ceiling_without_value() -> bool {
+    let mut words = env::args_os().skip(1).take_while(|word| word != "--").peekable();
+    while let Some(word) = words.next() {
+        if word == "--cap-set" && words.peek().is_some_and(|next| next.as_encoded_bytes().starts_with(b"--"))
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a flag stands without the value that it takes.
+fn needs_value(shown: &clap::Error) -> bool {
+    let given = shown.get(clap::error::ContextKind::InvalidValue).map(ToString::to_string);
+    shown.kind() == ErrorKind::InvalidValue && given.is_none_or(|given| given.is_empty())
+}
+
 impl Name {
     /// Reads the command line; what can't be read is told, and the exit code given.
     pub(super) fn parse(self) -> Result<Command, u8> {
+        if self == Self::Synsema && ceiling_without_value() {
+            use std::io::Write;
+            let _told = writeln!(std::io::stderr(), "--cap-set requires a value");
+            return Err(self.usage_code());
+        }
         let read = match self {
-            Self::Thirdwall => args::read(env::args_os()),
-            Self::Synsema => args::read_language(env::args_os()),
-            Self::Scua => args::read_language(super::scua::words(env::args_os().skip(1)).into_iter()),
+            Self::Thirdwall => Cli::try_parse().map(|cli| cli.command),
+            Self::Synsema => LanguageCli::try_parse().map(|cli| cli.command.into()),
+            Self::Scua => {
+                let words = super::scua::words(env::args_os().skip(1));
+                LanguageCli::try_parse_from(words).map(|cli| cli.command.into())
+            }
         };
         read.map_err(|shown| {
             let unknown = shown.kind() == ErrorKind::UnknownArgument && self != Self::Thirdwall;
             let flag = shown.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string);
-            match (unknown, flag) {
+            match (unknown || needs_value(&shown), flag) {
+                (true, Some(flag)) if needs_value(&shown) => {
+                    use std::io::Write;
+                    let flag = flag.split(' ').next().unwrap_or_default();
+                    let _told = writeln!(std::io::stderr(), "{flag} requires a value");
+                }
                 (true, Some(flag)) => {
                     use std::io::Write;
                     let _told = writeln!(std::io::stderr(), "unknown flag '{flag}'");

@@ -12,10 +12,11 @@ use super::{
     settings,
 };
 use crate::{broker::Nesting, error::Error, probe};
+use nix::sys::signal::Signal;
 use policies::{
     ceiling::Ceiling,
     plan::Stream,
-    report::Report,
+    report::{Report, Verdict},
     wire::{JobHeader, Mode},
 };
 use std::{
@@ -30,7 +31,11 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
     let report = match args.format {
         Format::Text => one(args, Mode::Run, None)?,
         Format::Json => {
-            let report = one(args, Mode::Run, Some(Streams::kept()))?;
+            let mut streams = Streams::kept();
+            if args.explain {
+                streams.explain();
+            }
+            let report = one(args, Mode::Run, Some(streams))?;
             let line = serde_json::json!({
                 "ok": report.ok,
                 "output": report.output,
@@ -49,8 +54,9 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
         }
     };
     super::tell(&report);
-    Audit::tell(audit, &report, exit::code(&report))?;
-    Ok(exit::code(&report))
+    let code = exit_of_run(&report);
+    Audit::tell(audit, &report, code)?;
+    Ok(code)
 }
 
 /// Reads the program without running it.
@@ -84,9 +90,18 @@ pub(super) fn refusals(args: &RunArgs) -> Result<Option<Report>, Error> {
 /// Runs the program that this executable was built with; all arguments are its own.
 pub(super) fn bundled(header: &JobHeader, program: Program) -> Result<u8, Error> {
     let args = RunArgs::bundled(header, env::args().skip(1).collect());
+    let audit = Audit::of_language(&args.common)?;
     let report = of_program(&args, Mode::Run, None, program)?;
     super::tell(&report);
-    Ok(exit::code(&report))
+    let code = exit_of_run(&report);
+    Audit::tell(audit, &report, code)?;
+    Ok(code)
+}
+
+/// As every run's, but a reader who has had enough is no failure of the program.
+fn exit_of_run(report: &Report) -> u8 {
+    let closed = report.status == Verdict::Stopped && report.signal == Some(Signal::SIGPIPE as i32);
+    if closed { 0 } else { exit::code(report) }
 }
 
 /// One program in its jail. `streams` instead of those of the command line.
@@ -206,11 +221,66 @@ fn files(paths: &[String]) -> Result<Vec<String>, Error> {
                     remedy: "name a file, or a folder that holds some".into(),
                 });
             }
+        } else if !Path::new(path).exists() && path.contains(['*', '?']) {
+            let found = matching(path).map_err(|source| Error::File {
+                act: "list what matches",
+                path: path.clone(),
+                source,
+            })?;
+            if found.is_empty() {
+                return Err(Error::Usage {
+                    what: format!("no .syn files in '{path}'"),
+                    remedy: "name a file, or a folder that holds some".into(),
+                });
+            }
+            files.extend(found);
         } else {
             files.push(path.clone());
         }
     }
     Ok(files)
+}
+
+/// The files whose last part fits a pattern, sorted. A shell does this too, but not inside quotes.
+fn matching(pattern: &str) -> io::Result<Vec<String>> {
+    let (folder, wanted) = pattern.rsplit_once('/').map_or((".", pattern), |(folder, last)| (folder, last));
+    let wanted: Vec<char> = wanted.chars().collect();
+    let prefix = pattern.len() - pattern.rsplit('/').next().unwrap_or(pattern).len();
+    let mut found: Vec<String> = fs::read_dir(if folder.is_empty() { "/" } else { folder })?
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| fits(&wanted, &name.chars().collect::<Vec<_>>()))
+        .map(|name| format!("{}{name}", &pattern[..prefix]))
+        .filter(|path| Path::new(path).is_file())
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a name fits a pattern: `*` is any run of characters, `?` any one. Linear in both for each star.
+fn fits(pattern: &[char], name: &[char]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, taken)) => {
+                    (p, n) = (at + 1, taken + 1);
+                    star = Some((at, taken + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
 }
 
 fn below(folder: &Path, files: &mut Vec<String>) -> io::Result<()> {

@@ -109,9 +109,21 @@ pub(super) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
             flags.extend(typed.next());
         }
     }
+    let command_takes_file = command == "check";
     let mut all = vec![OsString::from("scua"), command];
     all.extend(flags);
-    all.extend(typed);
+    // `check` is followed by the file; after a file everything is the program's own.
+    if command_takes_file {
+        all.extend(typed.next());
+    }
+    let mut rest: Vec<OsString> = typed.collect();
+    if rest.first().is_some_and(|word| word == "--") {
+        rest.remove(0);
+    }
+    if !rest.is_empty() {
+        all.push("--".into());
+        all.extend(rest);
+    }
     all
 }
 
@@ -149,7 +161,7 @@ mod tests {
     fn later_words_belong_to_the_program() {
         assert_eq!(
             typed(&["--allow-sandbox", "--memory", "1024", "a.scua", "--fuel", "x"]),
-            ["scua", "run", "--allow-sandbox", "--memory-heap", "1024", "a.scua", "--fuel", "x"]
+            ["scua", "run", "--allow-sandbox", "--memory-heap", "1024", "a.scua", "--", "--fuel", "x"]
         );
         assert_eq!(typed(&["check", "a.scua"]), ["scua", "check", "a.scua"]);
     }

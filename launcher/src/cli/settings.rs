@@ -88,7 +88,12 @@ pub(super) fn of_run(args: &RunArgs, required: Option<Ceiling>) -> Result<Reques
 /// What the host allows, if it says anything.
 pub(super) fn host_ceiling(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
     if args.deterministic {
-        // One fixed ceiling: what else the command line could say about it was refused when it was read.
+        if args.sandbox || args.cap_set.is_some() || args.profile == Some(Profile::Native) {
+            return Err(usage(
+                "--deterministic already fixes the ceiling and the profile: stdout, and pure",
+                "leave out --sandbox, --cap-set and --profile native",
+            ));
+        }
         return ceiling("stdout").map(Some);
     }
     match (&args.cap_set, args.sandbox) {

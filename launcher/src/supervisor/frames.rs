@@ -13,7 +13,7 @@ use super::{
 use nix::errno::Errno;
 use policies::{
     layer::Layer,
-    wire::{Broken, EndFrame, Frame, FrameDecoder},
+    wire::{Broken, EndFrame, Frame, FrameDecoder, WantFrame},
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -50,6 +50,8 @@ pub(super) struct To<'a> {
     pub(super) errors: &'a mut Lines,
     pub(super) allowance: &'a mut Allowance,
     pub(super) audit: &'a mut Audit,
+    /// The line that is waited for.
+    pub(super) want: &'a mut Option<WantFrame>,
 }
 
 /// The stream of frames.
@@ -161,6 +163,10 @@ impl Frames {
                     Heard::Broken("the runtime sent an audit entry of a layer that isn't its own".to_owned())
                 }
             },
+            Frame::Want(want) => {
+                *to.want = Some(want);
+                Heard::Frames
+            }
             Frame::End(end) => {
                 self.end = Some(end);
                 Heard::Frames

@@ -26,7 +26,7 @@ pub mod signals;
 pub mod terminal;
 pub mod wants;
 
-pub use wants::{Keep, Sink, Source, Wants};
+pub use wants::{Keep, Prompt, Sink, Source, Wants};
 pub use watch::supervise;
 
 #[cfg(test)]

@@ -79,6 +79,7 @@ fn wants() -> Wants {
         signals: None,
         lent: None,
         egress: None,
+        person: None,
     }
 }
 

@@ -3,7 +3,10 @@
 use super::signals::SignalSource;
 use crate::broker::Lent;
 use crate::egress::Egress;
-use policies::units::Bytes;
+use policies::{
+    units::Bytes,
+    wire::{WantFrame, Wanted},
+};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Where standard input comes from.
@@ -74,6 +77,37 @@ pub enum Keep {
     AtMost(Bytes),
 }
 
+/// What whoever asks a person for a line is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prompt(pub WantFrame);
+
+impl Prompt {
+    /// Bytes of one.
+    pub const SIZE: usize = 2;
+
+    /// As bytes.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::SIZE] {
+        let what = match self.0.what {
+            Wanted::Entry => 0,
+            Wanted::More => 1,
+            Wanted::Line => 2,
+        };
+        [what, self.0.indent]
+    }
+
+    /// From bytes; what is unknown is the first line of an entry.
+    #[must_use]
+    pub fn decode([what, indent]: [u8; Self::SIZE]) -> Self {
+        let what = match what {
+            1 => Wanted::More,
+            2 => Wanted::Line,
+            _ => Wanted::Entry,
+        };
+        Self(WantFrame { what, indent })
+    }
+}
+
 /// What the caller wants.
 #[derive(Debug)]
 pub struct Wants {
@@ -91,4 +125,7 @@ pub struct Wants {
     pub lent: Option<Lent>,
     /// The egress of a named network.
     pub egress: Option<Egress>,
+    /// Where a person is asked for the lines that the runtime waits for: [`Prompt`]s are written here. An interrupt is
+    /// then passed on instead of ending the run.
+    pub person: Option<OwnedFd>,
 }

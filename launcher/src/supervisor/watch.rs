@@ -18,7 +18,7 @@ use super::{
     relay::{Allowance, Filled, Outlet, Written},
     signals::{Asked, SignalSource},
     terminal::{self, CallerTerminal},
-    wants::{Keep, Sink, Wants},
+    wants::{Keep, Prompt, Sink, Wants},
 };
 use crate::{
     broker::{Broker, Kept as KeptFree},
@@ -36,6 +36,7 @@ use policies::{
     broker::Breach,
     plan::{Payload, Plan, Stream},
     report::{Report, Verdict},
+    wire::WantFrame,
 };
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -163,6 +164,9 @@ struct Watch<'p> {
     signals: Option<SignalSource>,
     kept: Option<Kept>,
     frames: Option<Frames>,
+    /// Where a person is asked, and for what.
+    person: Option<OwnedFd>,
+    want: Option<WantFrame>,
     /// Errors that the language's program made.
     told: Lines,
     allowance: Allowance,
@@ -228,6 +232,8 @@ impl<'p> Watch<'p> {
             signals: wants.signals,
             kept,
             frames: streams.frames.map(Frames::new),
+            person: wants.person,
+            want: None,
             told: Lines::new(MOST_TOLD, Ends::Plain),
             allowance: Allowance::new(plan.limits.output.value.map(|limit| limit.0)),
             audit: Audit::new(context),
@@ -315,6 +321,10 @@ impl<'p> Watch<'p> {
             let written = self.err.flush();
             self.flushed(written, "errors");
         }
+        // Whoever answers has seen everything by then.
+        if self.idle() {
+            self.ask();
+        }
         if ready.has(Event::InReadable) {
             self.input.fill();
         }
@@ -357,13 +367,26 @@ impl<'p> Watch<'p> {
             errors: &mut self.told,
             allowance: &mut self.allowance,
             audit: &mut self.audit,
+            want: &mut self.want,
         });
         let printed = frames.has_printed();
         self.refuse_output(printed);
         match heard {
+            Heard::Frames if self.want.is_some() && self.person.is_none() => {
+                self.end(Cause::Broken("the runtime waits for a person, and none is there".to_owned()));
+            }
             Heard::Frames => {}
             Heard::Over => self.over(),
             Heard::Broken(how) => self.end(Cause::Broken(how)),
+        }
+    }
+
+    /// Asks the person for the line that the runtime waits for.
+    fn ask(&mut self) {
+        let (Some(want), Some(person)) = (self.want.take(), &self.person) else { return };
+        // EPIPE: whoever asks has gone, and the input ends with it.
+        if nix::unistd::write(person, &Prompt(want).encode()) == Err(Errno::EAGAIN) {
+            self.end(Cause::Broken("the runtime asks without waiting".to_owned()));
         }
     }
 
@@ -504,6 +527,10 @@ impl<'p> Watch<'p> {
     fn signals(&mut self) {
         while let Some(asked) = self.signals.as_ref().and_then(SignalSource::next) {
             match asked {
+                // What runs ends, and the conversation goes on.
+                Asked::Stop(Signal::SIGINT) if self.person.is_some() && self.ending.is_none() => {
+                    self.pass(Signal::SIGINT);
+                }
                 Asked::Stop(signal) => self.stop(signal),
                 Asked::Pass(signal) => self.pass(signal),
                 Asked::Resize => match (&self.caller, &self.master) {

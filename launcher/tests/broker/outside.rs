@@ -156,6 +156,7 @@ fn run(mut plan: plan::Plan, lent: Lent, job: &[&str]) -> Report {
         keep: Keep::AtMost(Bytes(1 << 20)),
         signals: None,
         egress: None,
+        person: None,
         lent: Some(lent),
     };
     supervise(running, &plan, None, wants)

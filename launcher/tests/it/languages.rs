@@ -221,3 +221,136 @@ fn fuel_ends_a_program_that_never_ends() {
     let timed = folder.go("thirdwall", &["run", "--sandbox", "--wall", "300ms", "p.syn"]);
     assert_eq!((timed.code, timed.out.as_str()), (124, "before\n"), "what was printed stays: {timed:?}");
 }
+
+#[test]
+fn flags_may_follow_the_file_and_the_rest_is_for_the_program() {
+    let folder = Folder::new(&[("p.syn", "print(args())\n")]);
+    assert_eq!(
+        folder.go("synsema", &["run", "p.syn", "a", "--sandbox", "-1", "b"]).out,
+        "[\"a\", \"-1\", \"b\"]\n"
+    );
+    assert_eq!(folder.go("synsema", &["run", "p.syn", "--", "--sandbox"]).out, "[\"--sandbox\"]\n");
+    let ceiling = folder.go("synsema", &["run", "p.syn", "x", "--cap-set", "none"]);
+    assert_eq!(
+        (ceiling.code, ceiling.out.as_str()),
+        (1, ""),
+        "a ceiling after an argument is one: {ceiling:?}"
+    );
+    for command in ["run", "test", "check", "conform"] {
+        let unknown = folder.go("synsema", &[command, "p.syn", "--wat"]);
+        assert_eq!((unknown.code, unknown.err.as_str()), (2, "unknown flag '--wat'\n"), "{command}");
+    }
+    let valueless = folder.go("synsema", &["run", "--cap-set", "--foo", "p.syn"]);
+    assert_eq!((valueless.code, valueless.err.as_str()), (2, "--cap-set requires a value\n"));
+    let fixed = folder.go("synsema", &["run", "--deterministic", "--sandbox", "p.syn"]);
+    assert!(fixed.code == 2 && fixed.err.contains("--deterministic already fixes the ceiling"), "{fixed:?}");
+    assert_eq!(folder.go("synsema", &["run", "--labels", "--jitless", "--provider", "x", "p.syn"]).code, 0);
+}
+
+#[test]
+fn a_deterministic_run_is_the_same_each_time() {
+    let program =
+        "print(format_time(1.0))\nprint(rng(1) |> random)\ntry\n    now()\nrecover e\n    print(e)\n";
+    let folder = Folder::new(&[("p.syn", program)]);
+    let first = folder.go("synsema", &["run", "--deterministic", "p.syn"]);
+    assert_eq!(first.code, 0, "{first:?}");
+    assert!(
+        first.out.contains("above the host ceiling") || first.out.contains("missing capability"),
+        "{first:?}"
+    );
+    assert_eq!(folder.go("synsema", &["run", "p.syn", "--deterministic"]).out, first.out);
+}
+
+#[test]
+fn explained_errors_show_what_was_around() {
+    let program = "intent: \"divide\"\nlet total be 3\nlet key be as_secret(\"hush\", \"K\")\ntask f(a, b)\n    \
+                   let c be a + b\n    give c / (b - 2)\nprint(\"before\")\nprint(f(total, 2))\n";
+    let folder = Folder::new(&[("p.syn", program), ("q.syn", "print(lenght([1]))\n")]);
+    let text = folder.go("synsema", &["run", "--explain", "p.syn"]);
+    assert_eq!((text.code, text.out.as_str()), (1, "before\n"));
+    for part in [
+        "Runtime error: p.syn:6:12: Division by zero\n",
+        " → 6 |     give c / (b - 2)\n",
+        "    f (p.syn:6)\n    <program> (p.syn:8)\n",
+        "    c = 5\n    b = 2\n    a = 3\n",
+        "    total = 3\n",
+        "    key = secret(K)\n",
+        "intent: divide\n",
+        "kind: logic\n",
+        "recoverable: yes",
+        "try: look at the divisor first",
+    ] {
+        assert!(text.err.contains(part), "{part:?} in {}", text.err);
+    }
+    assert!(!text.err.contains("hush"), "{}", text.err);
+    let json = folder.go("synsema", &["run", "--explain", "--format", "json", "p.syn"]);
+    assert_eq!(json.code, 1);
+    let line: serde_json::Value = serde_json::from_str(json.out.trim()).unwrap();
+    assert_eq!(line["output"], serde_json::json!(["before"]));
+    let object: serde_json::Value =
+        json.err.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap();
+    assert_eq!((object["line"].as_u64(), object["category"].as_str()), (Some(6), Some("logic")));
+    assert_eq!(object["variables"]["c"], "5");
+    assert_eq!(object["recoverable"], true);
+    let near = folder.go("synsema", &["run", "--explain", "q.syn"]);
+    assert!(near.err.contains("did you mean `length`?"), "{}", near.err);
+    // Without the flag, only the line.
+    assert!(!folder.go("synsema", &["run", "p.syn"]).err.contains("variables"));
+}
+
+#[test]
+fn conform_tells_of_the_swarm_when_asked() {
+    let program = "agent A\n    share [1, 2.5] as \"sum\"\nagent B\n    raise \"bad\"\nspawn A\nspawn B\n";
+    let folder = Folder::new(&[("p.syn", program)]);
+    let plain = folder.go("synsema", &["conform", "p.syn"]);
+    let line: serde_json::Value = serde_json::from_str(plain.out.trim()).unwrap();
+    assert_eq!(line.as_object().unwrap().len(), 3, "{line}");
+    let swarm = folder.go("synsema", &["conform", "--swarm", "p.syn"]);
+    assert_eq!(swarm.code, 0);
+    let line: serde_json::Value = serde_json::from_str(swarm.out.trim()).unwrap();
+    assert_eq!(line["blackboard"], serde_json::json!({"sum": [1, 2.5]}));
+    assert_eq!(
+        (line["agents"][0]["state"].as_str(), line["agents"][1]["error"].as_str()),
+        (Some("completed"), Some("bad"))
+    );
+}
+
+#[test]
+fn patterns_name_test_files_and_variables_come_from_a_file() {
+    let env = "require env(\"K\")\ntest \"sees it\"\n    assert_eq(env(\"K\"), \"v\")\n";
+    let folder =
+        Folder::new(&[("t/a1.syn", env), ("t/a2.syn", env), ("t/b.syn", "let x be\n"), ("vars", "K=v\n")]);
+    let ended = folder.go("synsema", &["test", "--env-file", "vars", "t/a?.syn"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.ends_with("2 passed, 0 failed (2 total)\n"), "{ended:?}");
+    assert_eq!(folder.go("synsema", &["test", "t/c*.syn"]).code, 2);
+}
+
+#[test]
+fn a_reader_who_has_had_enough_is_no_failure() {
+    let folder =
+        Folder::new(&[("p.syn", "each i in range(1000000)\n    print(i, \"and more of the same line\")\n")]);
+    let mut child = Command::new(folder.path().join("synsema"))
+        .args(["run", "p.syn"])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let done = Ended::of(&child.wait_with_output().unwrap());
+    assert_eq!((done.code, done.err.as_str()), (0, ""));
+}
+
+#[test]
+fn a_built_executable_writes_its_audit_where_it_was_told_to() {
+    let folder = Folder::new(&[("p.syn", "print(now() > 0)\n")]);
+    assert_eq!(
+        folder.go("synsema", &["build", "p.syn", "-o", "app", "--sandbox", "--audit", "json"]).code,
+        0
+    );
+    let ended = folder.go("app", &[]);
+    assert_eq!((ended.code, ended.out.as_str()), (0, "true\n"), "{ended:?}");
+    assert!(ended.err.ends_with("\"exit\":0}}\n"), "{}", ended.err);
+}

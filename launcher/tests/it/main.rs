@@ -10,7 +10,7 @@ mod databases;
 mod files;
 mod languages;
 mod program;
-mod reports;
+mod repl;
 mod run;
 mod signals;
 mod streams;

@@ -69,7 +69,9 @@ fn read_line(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         ctx.print(&text)?;
     }
     ctx.core.host.flush();
-    Ok(ctx.core.host.read_line().map_or(Value::Nothing, Value::string))
+    let line = ctx.core.host.read_line();
+    ctx.core.interruption()?;
+    Ok(line.map_or(Value::Nothing, Value::string))
 }
 
 fn raise(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {

@@ -547,6 +547,29 @@ impl Reader<'_> {
     }
 }
 
+/// A value for whoever reads a result from outside: what JSON has no form for is as it is printed.
+pub(crate) fn to_host(value: &Value) -> serde_json::Value {
+    host(value, 0)
+}
+
+fn host(value: &Value, depth: usize) -> serde_json::Value {
+    use serde_json::Value as Json;
+    match value {
+        Value::Nothing | Value::Unbound => Json::Null,
+        Value::Bool(yes) => Json::Bool(*yes),
+        Value::Int(n) => Json::from(*n),
+        Value::Float(f) => serde_json::Number::from_f64(*f).map_or(Json::Null, Json::Number),
+        Value::List(list) if depth < MAX_DEPTH => {
+            Json::Array(list.items().iter().map(|item| host(item, depth + 1)).collect())
+        }
+        Value::Map(map) if depth < MAX_DEPTH => {
+            let entry = |(key, value): (&Key, &Value)| (key.as_str().to_owned(), host(value, depth + 1));
+            Json::Object(map.entries().map(entry).collect())
+        }
+        other => Json::String(crate::vm::render::display(other)),
+    }
+}
+
 /// Plain data from the host as a value.
 #[must_use]
 pub(crate) fn from_host(json: &serde_json::Value) -> Value {

@@ -43,6 +43,8 @@ use policies::capability::Capability;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+pub(crate) use json::to_host as to_json;
+
 /// One builtin.
 pub struct Builtin {
     /// As programs call it.

@@ -25,6 +25,7 @@ fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     }
     ctx.core.host.flush();
     ctx.core.host.sleep(seconds);
+    ctx.core.interruption()?;
     Ok(Value::Nothing)
 }
 

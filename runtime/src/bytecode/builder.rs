@@ -133,6 +133,7 @@ impl Builder {
             consts: self.consts,
             captures: self.captures,
             loops: self.loops,
+            vars: Vec::new(),
             requires: Vec::new(),
             at: 0,
             entry: 0,

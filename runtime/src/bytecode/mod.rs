@@ -39,6 +39,8 @@ pub struct Proto {
     pub(crate) captures: Vec<Capture>,
     /// Loops, outer ones first: where `stop` from a called task goes.
     pub(crate) loops: Vec<LoopRange>,
+    /// Where its variables are, for whoever explains an error.
+    pub(crate) vars: Vec<VarPlace>,
     /// The `require` lines at the top of the body.
     pub(crate) requires: Vec<(Rc<str>, Vec<Rc<str>>)>,
     /// Byte offset of the function itself.
@@ -72,6 +74,15 @@ pub enum Const {
     Require(Rc<str>, Rc<[Rc<str>]>),
     /// Parts of a model or human operation.
     Operation(&'static str, Rc<[Rc<str>]>),
+}
+
+/// A variable's register, and the instructions where it is in scope.
+#[derive(Debug, Clone)]
+pub(crate) struct VarPlace {
+    pub(crate) name: Rc<str>,
+    pub(crate) register: u8,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
 }
 
 /// Where a captured variable is when the closure is made.

@@ -66,6 +66,25 @@ pub trait Host {
     fn interactive(&self) -> bool {
         false
     }
+    /// Whether errors are explained: then each is told with its [`Scene`].
+    fn explains(&self) -> bool {
+        false
+    }
+    /// What could be seen where an error was raised.
+    fn scene(&mut self, _scene: Scene) {}
+    /// Whether somebody wants what runs to end. Each time that somebody wants it is told once.
+    fn interrupted(&mut self) -> bool {
+        false
+    }
+}
+
+/// What could be seen where an error was raised; secrets as they are always shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scene {
+    /// Names and renderings, innermost first, each cut to a line.
+    pub variables: Vec<(String, String)>,
+    /// The program's `intent`.
+    pub intent: Option<String>,
 }
 
 /// A host that keeps what it is told, for tests and embedding.
@@ -180,6 +199,15 @@ impl<H: Host + 'static> Host for std::rc::Rc<std::cell::RefCell<H>> {
     }
     fn interactive(&self) -> bool {
         self.borrow().interactive()
+    }
+    fn interrupted(&mut self) -> bool {
+        self.borrow_mut().interrupted()
+    }
+    fn explains(&self) -> bool {
+        self.borrow().explains()
+    }
+    fn scene(&mut self, scene: Scene) {
+        self.borrow_mut().scene(scene);
     }
     fn broker(
         &mut self,

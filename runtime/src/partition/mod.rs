@@ -102,6 +102,8 @@ pub struct Core {
     /// When the wait that is going on ends.
     pub(crate) deadline: Option<f64>,
     pub(crate) is_agent: bool,
+    /// The slice was over, and others want to run.
+    pub(crate) yielded: bool,
     /// Stands before what an agent prints.
     pub(crate) name_prefix: Option<String>,
     /// What families keep between calls (open handles, the notebook …), by the family's name.
@@ -148,6 +150,7 @@ impl Core {
             shared: crate::vm::agents::Shared::default(),
             deadline: None,
             is_agent: false,
+            yielded: false,
             name_prefix: None,
             keep: std::collections::BTreeMap::new(),
             exact: exact::Exact::off(),
@@ -207,7 +210,7 @@ impl Core {
         Some(core)
     }
 
-    fn next_look(&mut self) {
+    pub(crate) fn next_look(&mut self) {
         self.look_at = (self.fuel - SLICE).max(if self.exact.on { 0 } else { heap::made() >> 5 });
     }
 
@@ -232,10 +235,31 @@ impl Core {
         self.check_limits()?;
         self.next_look();
         self.host.tick();
+        self.interruption()?;
         if !self.exact.on && self.cells.borrow().len() > self.sweep_at {
             self.sweep();
         }
         Ok(())
+    }
+
+    /// As [`slice`](Self::slice), where the machine can stop and go on later: lets agents take turns.
+    #[cold]
+    pub(crate) fn slice_or_yield(&mut self) -> Result<(), Fault> {
+        self.slice()?;
+        if !self.exact.on && (self.is_agent || self.shared.borrow().alive()) {
+            self.yielded = true;
+            return Err(Box::new(Stop::Wait));
+        }
+        Ok(())
+    }
+
+    /// Ends what runs if the host wants it to end.
+    pub(crate) fn interruption(&mut self) -> Result<(), Fault> {
+        if self.host.interrupted() {
+            Err(Box::new(Stop::Cancelled("interrupted".to_owned())))
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn charge(&mut self, fuel: u64) -> Result<(), Fault> {

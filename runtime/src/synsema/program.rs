@@ -22,6 +22,31 @@ pub struct Outcome {
 /// Runs a program to its end, agents included.
 #[must_use]
 pub fn run(program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> Outcome {
+    run_and_look(program, settings, host, |_| ()).0
+}
+
+/// As [`run`], with what its agents left: `blackboard` and `agents`.
+#[must_use]
+pub fn run_swarm(
+    program: Rc<Program>,
+    settings: Settings,
+    host: Box<dyn Host>,
+) -> (Outcome, serde_json::Value) {
+    run_and_look(program, settings, host, |machine| {
+        let board = machine.core.shared.borrow();
+        serde_json::json!({
+            "blackboard": crate::builtins::to_json(&board.blackboard()),
+            "agents": crate::builtins::to_json(&board.list()),
+        })
+    })
+}
+
+fn run_and_look<T>(
+    program: Rc<Program>,
+    settings: Settings,
+    host: Box<dyn Host>,
+    look: impl FnOnce(&Machine) -> T,
+) -> (Outcome, T) {
     let entered = Entered::new(Meter::new(settings.heap));
     let top = program.top;
     let sources = program.sources.clone();
@@ -41,9 +66,10 @@ pub fn run(program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> Out
     }
     let fuel = machine.core.used();
     machine.core.host.flush();
+    let seen = look(&machine);
     drop(machine);
     let meter = entered.leave();
-    Outcome { end: EndFrame { exit, fuel, heap_peak: meter.peak(), trap, llm_tokens: 0 }, errors }
+    (Outcome { end: EndFrame { exit, fuel, heap_peak: meter.peak(), trap, llm_tokens: 0 }, errors }, seen)
 }
 
 fn stopped(

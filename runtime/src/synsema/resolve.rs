@@ -63,15 +63,25 @@ struct Resolver {
 /// Variables of a file's top level that may live in registers; the rest are globals.
 pub(crate) const TOP_LOCALS: usize = 100;
 
+/// A name of the top level that was there before the text.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) name: Rc<str>,
+    /// Its global.
+    pub(crate) slot: u32,
+    /// Whether it has a value now.
+    pub(crate) bound: bool,
+}
+
 /// Resolves a file's top level; scope 0 is the top level.
-pub(crate) fn resolve(body: &Block, known: &[Rc<str>]) -> Resolved {
+pub(crate) fn resolve(body: &Block, known: &[Known]) -> Resolved {
     let mut r =
         Resolver { out: Resolved::default(), open: Vec::new(), functions: 1, function: 0, in_scope: vec![0] };
     r.out.locals.push(0);
     let names = declared(body);
-    r.enter_numbered(known.iter().cloned().chain(names));
-    for i in 0..known.len() {
-        r.out.scopes[0].bound[i] = true;
+    r.enter_numbered(known.iter().map(|known| known.name.clone()).chain(names));
+    for (i, known) in known.iter().enumerate() {
+        r.out.scopes[0].bound[i] = known.bound;
         r.out.scopes[0].vars[i].captured = true;
     }
     r.block(body);

@@ -1,13 +1,14 @@
 //! Agents: machines of their own, run in turn on the program's thread.
 //!
 //! An agent has a copy of the entry program's tasks and values, its own gate and no way to the others but the
-//! blackboard and the channels. It runs until it waits or ends; while one waits the others go on.
+//! blackboard and the channels. All take turns, the program among them: one runs until it waits, ends, or has used up a
+//! slice of fuel, so the same program has the same order everywhere.
 
 use super::machine::Machine;
 use super::other::{Other, Secret};
 use super::render;
 use super::trap::{Fault, Stop, raised};
-use super::value::Value;
+use super::value::{Key, Value};
 use crate::partition::{Core, Logs};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -56,6 +57,11 @@ impl Board {
         Value::list(self.rows.iter().map(row).collect())
     }
 
+    /// What was shared, by its keys.
+    pub(crate) fn blackboard(&self) -> Value {
+        Value::map(self.values.iter().map(|(key, value)| (Key::new(key), value.clone())))
+    }
+
     /// Asks for an agent's end; `false` if there is none of that name running.
     pub(crate) fn stop(&mut self, id: &str) -> bool {
         match self.rows.iter_mut().find(|r| r.id == id && r.finished.is_none()) {
@@ -67,7 +73,7 @@ impl Board {
         }
     }
 
-    fn alive(&self) -> bool {
+    pub(crate) fn alive(&self) -> bool {
         self.rows.iter().any(|r| r.finished.is_none())
     }
 }
@@ -176,7 +182,8 @@ fn cross_to(value: &Value, depth: u32) -> Value {
 impl Machine {
     /// Starts an agent.
     pub(crate) fn spawn(&mut self, name: &Rc<str>, arguments: Value) -> Result<(), Fault> {
-        let found = self.core.program.agents.iter().find(|(n, _)| n == name).map(|(_, proto)| *proto);
+        // In a conversation a later one replaces an earlier one of the same name.
+        let found = self.core.program.agents.iter().rfind(|(n, _)| n == name).map(|(_, proto)| *proto);
         let Some(proto) = found else {
             return Err(raised(format!("No agent defined with name '{name}'")));
         };
@@ -196,6 +203,15 @@ impl Machine {
                 _ => None,
             };
             machine.stack[i] = given.unwrap_or(Value::Unbound);
+        }
+        if let Value::Map(map) = &arguments {
+            // An agent that was written in an earlier entry of a conversation has names for what it is given, not parameters.
+            for (key, value) in map.entries().filter(|(key, _)| params.iter().all(|p| key.as_str() != &**p)) {
+                let global = machine.core.program.globals.iter().position(|n| **n == *key.as_str());
+                if let Some(slot) = global {
+                    machine.core.globals[slot] = cross(value);
+                }
+            }
         }
         let started = self.core.host.now();
         let mut board = self.core.shared.borrow_mut();
@@ -226,11 +242,13 @@ impl Machine {
             }
             if let Some(mut machine) = self.agents[i].machine.take() {
                 machine.core.fuel = self.core.fuel;
+                machine.core.next_look();
                 let before = machine.core.fuel;
                 machine.waiting = false;
                 let outcome = machine.run_until_wait();
                 self.core.fuel -= before - machine.core.fuel;
                 moved |= before != machine.core.fuel;
+                machine.core.yielded = false;
                 let new = std::mem::take(&mut machine.agents);
                 let over = match outcome {
                     Ok(true) => {
@@ -264,14 +282,17 @@ impl Machine {
         board.rows[row].error = error;
     }
 
-    /// Runs the other agents while this one waits.
+    /// Runs the other agents while this one waits, or because its slice is over.
     pub(crate) fn pass_time(&mut self) -> Result<(), Fault> {
         self.core.check_limits()?;
-        if !self.run_agents() {
+        let yielded = std::mem::take(&mut self.core.yielded);
+        let moved = self.run_agents();
+        self.core.next_look();
+        if !moved && !yielded {
             self.core.host.flush();
             self.core.host.sleep(0.005);
         }
-        Ok(())
+        self.core.interruption()
     }
 
     /// Runs all agents to their ends; `false` if one is in error.

@@ -24,7 +24,7 @@ impl Machine {
         'frame: loop {
             if fuel < self.core.look_at {
                 self.core.fuel = fuel;
-                self.core.slice()?;
+                self.core.slice_or_yield()?;
                 fuel = self.core.fuel;
             }
             let Some(frame) = self.frames.last() else { return Ok(()) };
@@ -66,7 +66,12 @@ impl Machine {
                     let to = $to as usize;
                     if to < pc && fuel < self.core.look_at {
                         self.core.fuel = fuel;
-                        tri!(self.core.slice());
+                        if let Err(fault) = self.core.slice_or_yield() {
+                            if *fault == Stop::Wait {
+                                pc = to;
+                            }
+                            fail!(fault);
+                        }
                         fuel = self.core.fuel;
                     }
                     pc = to;

@@ -7,6 +7,7 @@ use super::value::{Closure, Value};
 use crate::builtins::{Args, CallArgs, Ctx, Next, Resume};
 use crate::bytecode::{Proto, WINDOW};
 use crate::partition::Core;
+use crate::partition::host::Scene;
 use std::rc::Rc;
 
 /// One thread of a program.
@@ -66,7 +67,10 @@ impl Machine {
     /// How it stopped.
     pub fn run(&mut self) -> Result<Value, Fault> {
         while self.run_until_wait()? {
-            self.pass_time()?;
+            if let Err(fault) = self.pass_time() {
+                // No handler catches what ends a wait from outside; the frames must go all the same.
+                self.unwind(fault)?;
+            }
         }
         Ok(std::mem::take(&mut self.result))
     }
@@ -419,6 +423,10 @@ impl Machine {
             }
             if error.stack.is_empty() && !exact {
                 error.stack = self.trace();
+                if self.core.host.explains() {
+                    let scene = self.scene();
+                    self.core.host.scene(scene);
+                }
             }
         }
         let catchable = matches!(*fault, Stop::Raised(_));
@@ -489,6 +497,42 @@ impl Machine {
                 self.handlers.pop();
             }
         }
+    }
+
+    /// What can be seen where the machine stands: the variables of the innermost task, then those of the top level.
+    fn scene(&self) -> Scene {
+        let mut variables: Vec<(String, String)> = Vec::new();
+        let mut see = |name: &str, value: &Value| {
+            let value = match value {
+                Value::Cell(cell) => cell.0.borrow().clone(),
+                other => other.clone(),
+            };
+            let hidden = matches!(value, Value::Unbound | Value::Task(_) | Value::Builtin(_));
+            if !hidden && variables.len() < 50 && variables.iter().all(|(seen, _)| seen != name) {
+                let mut shown = super::render::inside(&value);
+                if let Some((cut, _)) = shown.char_indices().nth(120) {
+                    shown.truncate(cut);
+                    shown.push('…');
+                }
+                variables.push((name.to_owned(), shown));
+            }
+        };
+        let code = |f: &&Frame| f.native.is_none() && f.name.is_empty();
+        let inner = self.frames.iter().rev().find(code);
+        let outer = self.frames.iter().find(code);
+        for frame in inner.into_iter().chain(outer) {
+            let proto = &self.core.program.protos[frame.proto as usize];
+            let at = frame.pc.saturating_sub(1);
+            for var in proto.vars.iter().rev().filter(|var| var.from <= at && at < var.to) {
+                if let Some(value) = self.stack.get(frame.base as usize + usize::from(var.register)) {
+                    see(&var.name, value);
+                }
+            }
+        }
+        for (name, value) in self.core.program.globals.iter().zip(&self.core.globals) {
+            see(name, value);
+        }
+        Scene { variables, intent: self.core.intent.as_deref().map(str::to_owned) }
     }
 
     fn trace(&self) -> Vec<(String, u32, u32)> {

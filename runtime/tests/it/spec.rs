@@ -1,4 +1,4 @@
-//! The language's pages are tests: every fenced program of `tests/spec/synsema/*.md` is run.
+//! The language's pages are tests: every fenced program of `tests/spec/synsema/*.md` and of `docs/synsema.md` is run.
 //!
 //! A `synsema` fence is followed by an `output` fence, an `error` fence, or both; its info string may have
 //! `ceiling=LIST`, `pure`, `test` and `module=NAME` (a module for the next program). An `expressions` fence has one
@@ -130,6 +130,8 @@ fn the_pages_of_synsema_are_true() {
     let mut pages: Vec<_> = std::fs::read_dir(folder).expect("the pages").filter_map(Result::ok).collect();
     pages.sort_by_key(std::fs::DirEntry::path);
     let mut failures = Vec::new();
+    let tour = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/synsema.md");
+    assert!(page(&tour, &mut failures) >= 10, "the tour has no programs");
     let cases: usize = pages.iter().map(|p| page(&p.path(), &mut failures)).sum();
     assert!(failures.is_empty(), "{} of {cases} cases failed:\n{}", failures.len(), failures.join("\n"));
     assert!(cases >= 500, "only {cases} cases");

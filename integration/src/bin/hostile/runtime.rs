@@ -91,6 +91,7 @@ fn build(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
         keep: Keep::AtMost(Bytes::mib(1)),
         signals: Some(signals),
         egress: None,
+        person: None,
         lent: None,
     };
     let report = supervisor::supervise(running, &plan, cgroup, wants);

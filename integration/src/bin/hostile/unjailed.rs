@@ -166,7 +166,7 @@ fn read(mut frames: File) -> io::Result<Ran> {
     while let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
         match frame {
             Frame::Print(text) | Frame::PrintPart(text) => ran.output.push(text),
-            Frame::Log(_) => {}
+            Frame::Log(_) | Frame::Want(_) => {}
             Frame::Error(error) => ran.errors.push(error.text),
             Frame::Audit(entry) => ran.audit.push(entry),
             Frame::End(end) => {

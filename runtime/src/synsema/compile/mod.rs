@@ -11,9 +11,9 @@ mod stmt;
 mod work;
 
 use super::ast::{Block, Body, Expr, Function, Name, Stmt, StmtKind};
-use super::resolve::{Candidate, Resolved, TOP_LOCALS};
+use super::resolve::{Candidate, Known, Resolved, TOP_LOCALS};
 use crate::bytecode::builder::{Builder, Hole};
-use crate::bytecode::{Capture, Const, MAX_LOCALS, Op, Program, Proto};
+use crate::bytecode::{Capture, Const, MAX_LOCALS, Op, Program, Proto, VarPlace};
 use crate::error::LoadError;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -53,6 +53,7 @@ struct Frame {
     kept: Vec<(u8, crate::vm::value::Value)>,
     /// The jump to where they are loaded.
     prologue: Option<Hole>,
+    vars: Vec<VarPlace>,
 }
 
 /// Constants that a function with loops keeps in registers.
@@ -92,7 +93,7 @@ pub(crate) fn compile(
     resolved: &Resolved,
     file: u32,
     modules: &HashMap<Rc<str>, u32>,
-    known: &[(Rc<str>, u32)],
+    known: &[Known],
     all_global: bool,
 ) -> Result<FileInfo, Vec<LoadError>> {
     let mut c = Compiler {
@@ -121,7 +122,7 @@ pub(crate) fn compile(
 
 impl Compiler<'_> {
     /// Decides which top-level variables are globals.
-    fn place_top(&mut self, body: &Block, known: &[(Rc<str>, u32)], all_global: bool) {
+    fn place_top(&mut self, body: &Block, known: &[Known], all_global: bool) {
         let mut exported = std::collections::HashSet::new();
         for stmt in body {
             if let StmtKind::Export(inner) = &stmt.kind
@@ -135,8 +136,9 @@ impl Compiler<'_> {
         }
         let mut registers = 0;
         for (i, var) in self.resolved.scopes[0].vars.iter().enumerate() {
-            if let Some((_, slot)) = known.iter().find(|(n, _)| *n == var.name) {
-                self.globals.insert(i as u32, *slot);
+            if let Some(known) = known.get(i) {
+                // The resolver numbers them first, in the same order.
+                self.globals.insert(i as u32, known.slot);
             } else if var.captured || all_global || registers >= TOP_LOCALS || exported.contains(&var.name) {
                 let slot = self.program.globals.len() as u32;
                 self.program.globals.push(var.name.clone());
@@ -165,10 +167,11 @@ impl Compiler<'_> {
         self.frame().bases.insert(0, 0);
         self.frame().used = count;
         for (i, var) in self.resolved.scopes[0].vars.iter().enumerate() {
-            if let Some(reg) = self.top_registers.get(&(i as u32)).copied()
-                && var.needs_unbind
-            {
-                self.emit(Op::Unbind, reg, 0, 0);
+            let Some(register) = self.top_registers.get(&(i as u32)).copied() else { continue };
+            let (name, from, to) = (var.name.clone(), 0, u32::MAX);
+            self.frame().vars.push(VarPlace { name, register, from, to });
+            if var.needs_unbind {
+                self.emit(Op::Unbind, register, 0, 0);
             }
         }
         self.block(body);
@@ -205,6 +208,7 @@ impl Compiler<'_> {
             at,
             kept: Vec::new(),
             prologue: None,
+            vars: Vec::new(),
         });
         if loops {
             let hole = self.jump(Op::Jump, 0, 0);
@@ -257,6 +261,7 @@ impl Compiler<'_> {
             );
         }
         let mut proto: Proto = frame.b.finish(index, self.file, name);
+        proto.vars = frame.vars;
         if let Some(function) = function {
             proto.params = function.params.iter().map(|p| p.name.text.clone()).collect();
             proto.defaults = function.params.iter().map(|p| p.default.is_some()).collect();
@@ -315,6 +320,7 @@ impl Compiler<'_> {
         let vars = &self.resolved.scopes[scope as usize].vars;
         self.frame().bases.insert(scope, 0);
         self.frame().used = vars.len();
+        self.note(scope, 0);
         for (i, param) in function.params.iter().enumerate() {
             if let Some(default) = &param.default {
                 let given = self.jump(Op::JumpBound, i as u8, 0);
@@ -339,6 +345,20 @@ impl Compiler<'_> {
         let vars = &self.resolved.scopes[scope as usize].vars;
         self.frame().bases.insert(scope, base as u8);
         self.frame().used += vars.len();
+        self.note(scope, base);
+    }
+
+    /// Notes where a scope's variables are, from here on.
+    fn note(&mut self, scope: u32, base: usize) {
+        let frame = self.frames.last_mut().expect("a function is being written while a scope is opened");
+        let from = frame.b.code.len() as u32;
+        let vars = self.resolved.scopes[scope as usize].vars.iter().enumerate();
+        frame.vars.extend(vars.map(|(i, var)| VarPlace {
+            name: var.name.clone(),
+            register: base.wrapping_add(i) as u8,
+            from,
+            to: u32::MAX,
+        }));
     }
 
     /// Makes the scope's variables fresh; `bound` of them, the first ones, hold values already.
@@ -356,7 +376,12 @@ impl Compiler<'_> {
 
     fn leave(&mut self, scope: u32) {
         let count = self.resolved.scopes[scope as usize].vars.len();
-        self.frame().used -= count;
+        let frame = self.frame();
+        frame.used -= count;
+        let (used, end) = (frame.used, frame.b.code.len() as u32);
+        for var in frame.vars.iter_mut().rev().take_while(|var| usize::from(var.register) >= used) {
+            var.to = var.to.min(end);
+        }
     }
 
     // ---- places ----

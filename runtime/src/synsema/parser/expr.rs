@@ -488,6 +488,12 @@ impl Parser<'_> {
                     let mut inner = Parser::new(self.source, tokens, self.is_module);
                     inner.depth = self.depth + 1;
                     let expr = inner.expr()?;
+                    if matches!(inner.kind(), Tok::Sym(Sym::Colon | Sym::Comma)) {
+                        return Err(LoadError::parse(
+                            inner.at(),
+                            "in a template `{` begins an expression, which ends here: write `\\{` where a brace is text",
+                        ));
+                    }
                     if !inner.at_end() {
                         return Err(inner.leftover());
                     }

@@ -51,7 +51,14 @@ impl Parser<'_> {
     /// `=` and friends in the middle of an expression.
     pub(super) fn foreign_here(&self) -> Option<LoadError> {
         let at = self.at();
+        let previous = self.pos.checked_sub(1).map(|i| &self.tokens[i]);
         let message = match self.kind() {
+            Tok::Text(_)
+                if previous
+                    .is_some_and(|t| t.end == at && matches!(&t.kind, Tok::Word(w) if &**w == "f")) =>
+            {
+                "there are no f-strings: write a template, `text {expr}` in backquotes"
+            }
             Tok::Sym(Sym::Assign) => {
                 if self.pos > 0
                     && matches!(
@@ -79,16 +86,6 @@ impl Parser<'_> {
         }
         let at = self.at();
         let kind = self.kind();
-        let previous = self.pos.checked_sub(1).map(|i| &self.tokens[i]);
-        if let (Tok::Text(_), Some(Tok::Word(w))) = (kind, previous.map(|t| &t.kind))
-            && &**w == "f"
-            && previous.is_some_and(|t| t.end == at)
-        {
-            return LoadError::parse(
-                at,
-                "there are no f-strings: write a template, `text {expr}` in backquotes",
-            );
-        }
         if *kind == Tok::Sym(Sym::Colon) {
             return LoadError::parse(at, "Synsema blocks have no colon: end the line and indent the body");
         }
