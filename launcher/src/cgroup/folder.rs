@@ -1,11 +1,16 @@
 //! One folder of a hierarchy: made, set, read, removed.
 
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, open, openat},
+    sys::stat::{Mode, mkdirat},
+    unistd::{UnlinkatFlags, read, unlinkat, write},
+};
 use std::{
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     hash::{BuildHasher, RandomState},
-    io::{self, Read, Write},
-    os::fd::OwnedFd,
-    os::unix::fs::OpenOptionsExt,
+    io::{self, Write},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -28,10 +33,14 @@ pub(super) fn fresh_name() -> String {
     format!("{PREFIX}{}-{serial}-{chance:016x}", std::process::id())
 }
 
-/// A folder that is removed when dropped.
+/// A folder that is removed when dropped. All is done through its descriptor: a walk over the whole path costs more than what
+/// is done at its end.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
+    place: OwnedFd,
+    name: String,
+    itself: OwnedFd,
 }
 
 impl Folder {
@@ -40,12 +49,22 @@ impl Folder {
     /// # Errors
     /// Those of mkdir(2).
     pub(super) fn create(parent: &Path, name: &str) -> io::Result<Self> {
-        let path = parent.join(name);
-        std::fs::create_dir(&path)?;
-        Ok(Self { path })
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let place = open(parent, flags, Mode::empty())?;
+        mkdirat(&place, name, Mode::from_bits_truncate(0o755))?;
+        let itself = openat(&place, name, flags | OFlag::O_NOFOLLOW, Mode::empty());
+        let itself = match itself {
+            Ok(itself) => itself,
+            Err(errno) => {
+                let _tried = unlinkat(&place, name, UnlinkatFlags::RemoveDir);
+                return Err(errno.into());
+            }
+        };
+        Ok(Self { path: parent.join(name), place, name: name.to_owned(), itself })
     }
 
     /// Its path.
+    #[cfg(test)]
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -55,7 +74,15 @@ impl Folder {
     /// # Errors
     /// Those of open(2) and write(2), with the file's path.
     pub(super) fn set(&self, file: &str, value: &str) -> io::Result<()> {
-        write_value(&self.path.join(file), value)
+        let named = |errno: Errno| {
+            io::Error::new(io::Error::from(errno).kind(), format!("{}/{file}: {errno}", self.path.display()))
+        };
+        let opened = openat(&self.itself, file, OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty());
+        let opened = opened.map_err(named)?;
+        match write(&opened, value.as_bytes()).map_err(named)? {
+            whole if whole == value.len() => Ok(()),
+            _less => Err(named(Errno::EIO)),
+        }
     }
 
     /// Opens a file for writing.
@@ -63,11 +90,26 @@ impl Folder {
     /// # Errors
     /// Those of open(2).
     pub(super) fn open_to_write(&self, file: &str) -> io::Result<OwnedFd> {
-        OpenOptions::new()
-            .write(true)
-            .custom_flags(libc::O_CLOEXEC)
-            .open(self.path.join(file))
-            .map(OwnedFd::from)
+        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+        openat(&self.itself, file, flags, Mode::empty()).map_err(io::Error::from)
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub(super) fn open_to_read(&self, file: &str) -> io::Result<OwnedFd> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        openat(&self.itself, file, flags, Mode::empty()).map_err(io::Error::from)
+    }
+
+    /// A descriptor on the folder itself, as clone3(2) wants one.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub(super) fn open_itself(&self) -> io::Result<OwnedFd> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        openat(&self.itself, ".", flags, Mode::empty()).map_err(io::Error::from)
     }
 
     /// Reads a small file.
@@ -75,7 +117,7 @@ impl Folder {
     /// # Errors
     /// Those of open(2) and read(2).
     pub(super) fn read(&self, file: &str) -> io::Result<String> {
-        read_small(&self.path.join(file))
+        read_once(self.open_to_read(file)?.as_fd())
     }
 
     /// Reads one number.
@@ -93,17 +135,18 @@ impl Folder {
     /// # Errors
     /// The last error of rmdir(2).
     fn remove(&self) -> io::Result<()> {
+        let removed = || unlinkat(&self.place, self.name.as_str(), UnlinkatFlags::RemoveDir);
         for _ in 1..REMOVALS {
-            match std::fs::remove_dir(&self.path) {
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            match removed() {
+                Err(Errno::EBUSY) => {
                     remove_below(&self.path);
                     std::thread::sleep(PAUSE);
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                other => return other,
+                Err(Errno::ENOENT) => return Ok(()),
+                other => return other.map_err(io::Error::from),
             }
         }
-        std::fs::remove_dir(&self.path)
+        removed().map_err(io::Error::from)
     }
 }
 
@@ -142,9 +185,12 @@ pub(super) fn write_value(path: &Path, value: &str) -> io::Result<()> {
 
 /// Reads a file of at most 4 KiB in one go.
 pub(super) fn read_small(path: &Path) -> io::Result<String> {
+    read_once(open(path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?.as_fd())
+}
+
+fn read_once(file: BorrowedFd<'_>) -> io::Result<String> {
     let mut bytes = [0; 4096];
-    let mut file = File::open(path)?;
-    let length = file.read(&mut bytes)?;
+    let length = read(file, &mut bytes)?;
     Ok(String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned())
 }
 

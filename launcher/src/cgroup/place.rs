@@ -43,13 +43,23 @@ pub fn look() -> CgroupFacts {
             None => CgroupFacts::None,
         };
     }
-    let has = |controller: &str| controller_place(own, controller).is_some();
-    let (memory, pids, cpu) = (has("memory"), has("pids"), has("cpuacct"));
+    let [memory, pids, cpu] = controller_places(own).each_ref().map(Option::is_some);
     if memory || pids || cpu { CgroupFacts::V1 { memory, pids, cpu } } else { CgroupFacts::None }
 }
 
+/// Version 1: the controllers that limits are held by.
+pub(super) const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpuacct"];
+
+/// Version 1: where groups of the controllers may be made, in the order of [`CONTROLLERS`]; looked up once, as [`own`].
+pub(super) fn controller_places(own: &str) -> Cow<'static, [Option<PathBuf>; 3]> {
+    static PLACES: OnceLock<(u32, [Option<PathBuf>; 3])> = OnceLock::new();
+    let look = || CONTROLLERS.map(|controller| controller_place(own, controller));
+    let (looker, places) = PLACES.get_or_init(|| (std::process::id(), look()));
+    if *looker == std::process::id() { Cow::Borrowed(places) } else { Cow::Owned(look()) }
+}
+
 /// Version 1: the folder in which a group of `controller` may be made.
-pub(super) fn controller_place(own: &str, controller: &str) -> Option<PathBuf> {
+fn controller_place(own: &str, controller: &str) -> Option<PathBuf> {
     let top = Path::new(MOUNTED).join(controller);
     let path = own_path(own, |controllers| controllers.split(',').any(|one| one == controller))?;
     // Inside a container the path may be the host's, which isn't mounted here: then the top is our own group.

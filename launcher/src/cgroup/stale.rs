@@ -2,7 +2,7 @@
 
 use super::{
     folder::{PREFIX, read_small},
-    place::{controller_place, unified},
+    place::{controller_places, unified},
 };
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 #[must_use]
 pub fn sweep() -> Vec<PathBuf> {
     let own = read_small(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let places = ["memory", "pids", "cpuacct"]
+    let places = controller_places(&own)
+        .into_owned()
         .into_iter()
-        .filter_map(|controller| controller_place(&own, controller))
+        .flatten()
         .chain(unified(&own).map(|place| place.path));
     places.flat_map(|place| left_in(&place)).filter(|path| std::fs::remove_dir(path).is_ok()).collect()
 }

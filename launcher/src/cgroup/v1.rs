@@ -5,7 +5,7 @@
 use super::{
     folder::{Folder, fresh_name},
     group::{Meaning, MemoryAlarm},
-    place::controller_place,
+    place::controller_places,
 };
 use nix::{
     poll::PollFlags,
@@ -13,9 +13,9 @@ use nix::{
 };
 use policies::plan::{Limits, Means};
 use std::{
-    fs::File,
     io,
     os::fd::{AsRawFd, OwnedFd},
+    path::PathBuf,
 };
 
 /// Folders of one jail.
@@ -29,13 +29,14 @@ pub(super) struct Group {
 impl Group {
     pub(super) fn create(limits: &Limits, own: &str) -> io::Result<Self> {
         let name = fresh_name();
-        let make = |controller: &str| -> io::Result<Folder> {
-            let place = controller_place(own, controller).ok_or(io::ErrorKind::Unsupported)?;
-            Folder::create(&place, &name)
+        let places = controller_places(own);
+        let [memory, pids, cpu] = places.each_ref();
+        let make = |place: &Option<PathBuf>| -> io::Result<Folder> {
+            Folder::create(place.as_ref().ok_or(io::ErrorKind::Unsupported)?, &name)
         };
         let mut group = Self { memory: None, pids: None, cpu: None };
         if let (Some(limit), Means::CgroupV1) = (limits.memory.value, limits.memory.means) {
-            let folder = make("memory")?;
+            let folder = make(memory)?;
             let bytes = limit.0.to_string();
             folder.set("memory.limit_in_bytes", &bytes)?;
             // With swap, memory beyond the limit would only move there. The file is absent where swap isn't accounted.
@@ -48,13 +49,13 @@ impl Group {
             group.memory = Some(folder);
         }
         if let (Some(limit), Means::CgroupV1) = (limits.pids.value, limits.pids.means) {
-            let folder = make("pids")?;
+            let folder = make(pids)?;
             // The jail's init is one more.
             folder.set("pids.max", &limit.saturating_add(1).to_string())?;
             group.pids = Some(folder);
         }
         if let (Some(_), Means::CgroupV1) = (limits.cpu.value, limits.cpu.means) {
-            group.cpu = Some(make("cpuacct")?);
+            group.cpu = Some(make(cpu)?);
         }
         Ok(group)
     }
@@ -104,7 +105,7 @@ impl Group {
     pub(super) fn memory_alarm(&self) -> io::Result<Option<MemoryAlarm>> {
         let Some(folder) = &self.memory else { return Ok(None) };
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let control = File::open(folder.path().join("memory.oom_control"))?;
+        let control = folder.open_to_read("memory.oom_control")?;
         folder.set("cgroup.event_control", &format!("{} {}", event_number(&event), control.as_raw_fd()))?;
         Ok(Some(MemoryAlarm { file: OwnedFd::from(event), flags: PollFlags::POLLIN, meaning: Meaning::Kill }))
     }

@@ -9,11 +9,7 @@ use super::{
 };
 use nix::poll::PollFlags;
 use policies::plan::{Limits, Means};
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
-};
+use std::{io, os::fd::OwnedFd};
 
 /// The folder of one jail.
 #[derive(Debug)]
@@ -61,11 +57,7 @@ impl Group {
     /// The folder, if there is one.
     pub(super) fn folder(&self) -> io::Result<Option<OwnedFd>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
-            .open(folder.path())
-            .map(|folder| Some(folder.into()))
+        folder.open_itself().map(Some)
     }
 
     pub(super) fn cpu_us(&self) -> Option<u64> {
@@ -101,8 +93,8 @@ impl Group {
 
     pub(super) fn memory_alarm(&self) -> io::Result<Option<MemoryAlarm>> {
         let Some(folder) = self.folder.as_ref().filter(|_| self.memory) else { return Ok(None) };
-        let events = File::open(folder.path().join("memory.events"))?;
-        let alarm = MemoryAlarm { file: events.into(), flags: PollFlags::POLLPRI, meaning: Meaning::Changed };
+        let events = folder.open_to_read("memory.events")?;
+        let alarm = MemoryAlarm { file: events, flags: PollFlags::POLLPRI, meaning: Meaning::Changed };
         // Only a change after the last read rings.
         alarm.take();
         Ok(Some(alarm))

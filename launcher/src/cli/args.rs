@@ -1,77 +1,123 @@
 //! What was typed. No decision here.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum, error::ErrorKind};
 use policies::wire;
+use std::ffi::OsString;
 
-/// Runs code that nobody trusts, behind three walls.
-#[derive(Debug, Parser)]
-#[command(name = "thirdwall", version, max_term_width = 100)]
-pub(super) struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub(super) command: Command,
-}
-
-/// The commands.
-#[derive(Debug, Subcommand)]
+/// One of the commands, with what was typed behind it.
+#[derive(Debug)]
 pub(super) enum Command {
-    /// Run a program of one of the two languages in a jail.
     Run(RunArgs),
-    /// Run the `test` blocks of files, or of all .syn files in folders.
     Test(TestArgs),
-    /// Read a program and tell what is wrong with it.
     Check(RunArgs),
-    /// Run a program and print one line of JSON: ok, out, err.
     Conform(RunArgs),
-    /// Make one executable of the engine and a program, its ceiling and profile baked in.
     Build(BuildArgs),
-    /// Type statements and see what they give.
     Repl(ReplArgs),
-    /// Run any command in a jail.
     Exec(ExecArgs),
-    /// Show the plan of a `run` or `exec` without starting anything.
     Explain(ExplainArgs),
-    /// Tell what this host has of each wall.
     Doctor(DoctorArgs),
 }
 
-/// Synsema's own command line.
-#[derive(Debug, Parser)]
-#[command(name = "synsema", version, max_term_width = 100)]
-pub(super) struct LanguageCli {
-    /// What to do.
-    #[command(subcommand)]
-    pub(super) command: LanguageCommand,
+/// A command's entry in the command line.
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    arguments: fn(clap::Command) -> clap::Command,
+    read: fn(&ArgMatches) -> Result<Command, clap::Error>,
 }
 
-/// Its commands.
-#[derive(Debug, Subcommand)]
-pub(super) enum LanguageCommand {
-    /// Run a program.
-    Run(RunArgs),
-    /// Run the `test` blocks of files, or of all .syn files in folders.
-    Test(TestArgs),
-    /// Read a program and tell what is wrong with it.
-    Check(RunArgs),
-    /// Run a program and print one line of JSON: ok, out, err.
-    Conform(RunArgs),
-    /// Make one executable of the engine and a program, its ceiling and profile baked in.
-    Build(BuildArgs),
-    /// Type statements and see what they give.
-    Repl(ReplArgs),
-}
-
-impl From<LanguageCommand> for Command {
-    fn from(command: LanguageCommand) -> Self {
-        match command {
-            LanguageCommand::Run(args) => Self::Run(args),
-            LanguageCommand::Test(args) => Self::Test(args),
-            LanguageCommand::Check(args) => Self::Check(args),
-            LanguageCommand::Conform(args) => Self::Conform(args),
-            LanguageCommand::Build(args) => Self::Build(args),
-            LanguageCommand::Repl(args) => Self::Repl(args),
-        }
+impl Entry {
+    const fn new<A: Args>(
+        name: &'static str,
+        about: &'static str,
+        read: fn(&ArgMatches) -> Result<Command, clap::Error>,
+    ) -> Self {
+        Self { name, about, arguments: arguments::<A>, read }
     }
+}
+
+/// The languages' commands, which Synsema's own command line has, too.
+const LANGUAGE: &[Entry] = &[
+    Entry::new::<RunArgs>("run", "Run a program of one of the two languages in a jail", |typed| {
+        RunArgs::from_arg_matches(typed).map(Command::Run)
+    }),
+    Entry::new::<TestArgs>(
+        "test",
+        "Run the `test` blocks of files, or of all .syn files in folders",
+        |typed| TestArgs::from_arg_matches(typed).map(Command::Test),
+    ),
+    Entry::new::<RunArgs>("check", "Read a program and tell what is wrong with it", |typed| {
+        RunArgs::from_arg_matches(typed).map(Command::Check)
+    }),
+    Entry::new::<RunArgs>("conform", "Run a program and print one line of JSON: ok, out, err", |typed| {
+        RunArgs::from_arg_matches(typed).map(Command::Conform)
+    }),
+    Entry::new::<BuildArgs>(
+        "build",
+        "Make one executable of the engine and a program, its ceiling and profile baked in",
+        |typed| BuildArgs::from_arg_matches(typed).map(Command::Build),
+    ),
+    Entry::new::<ReplArgs>("repl", "Type statements and see what they give", |typed| {
+        ReplArgs::from_arg_matches(typed).map(Command::Repl)
+    }),
+];
+
+/// The commands for any program, and about the host.
+const GENERAL: &[Entry] = &[
+    Entry::new::<ExecArgs>("exec", "Run any command in a jail", |typed| {
+        ExecArgs::from_arg_matches(typed).map(Command::Exec)
+    }),
+    Entry::new::<ExplainArgs>(
+        "explain",
+        "Show the plan of a `run` or `exec` without starting anything",
+        |typed| ExplainArgs::from_arg_matches(typed).map(Command::Explain),
+    ),
+    Entry::new::<DoctorArgs>("doctor", "Tell what this host has of each wall", |typed| {
+        DoctorArgs::from_arg_matches(typed).map(Command::Doctor)
+    }),
+];
+
+/// Reads thirdwall's own command line.
+pub(super) fn read(words: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
+    let about = "Runs code that nobody trusts, behind three walls";
+    read_one("thirdwall", about, &[LANGUAGE, GENERAL], words)
+}
+
+/// Reads the command line of a language's name.
+pub(super) fn read_language(words: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
+    read_one("synsema", "Synsema's own command line", &[LANGUAGE], words)
+}
+
+fn read_one(
+    name: &'static str,
+    about: &'static str,
+    lists: &[&[Entry]],
+    words: impl Iterator<Item = OsString>,
+) -> Result<Command, clap::Error> {
+    let mut line = clap::Command::new(name)
+        .about(about)
+        .version(env!("CARGO_PKG_VERSION"))
+        .max_term_width(100)
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    for entry in lists.iter().copied().flatten() {
+        // Only the arguments of the command that was typed are ever made: the start path is short.
+        line = line.subcommand(clap::Command::new(entry.name).about(entry.about).defer(entry.arguments));
+    }
+    let typed = line.try_get_matches_from_mut(words)?;
+    let found = typed.subcommand().and_then(|(name, typed)| {
+        lists.iter().copied().flatten().find(|entry| entry.name == name).map(|entry| (entry, typed))
+    });
+    match found {
+        Some((entry, typed)) => (entry.read)(typed).map_err(|error| error.format(&mut line)),
+        None => Err(line.error(ErrorKind::MissingSubcommand, "no command was given")),
+    }
+}
+
+/// Adds the arguments, and keeps the sentence of the command's own entry.
+fn arguments<A: Args>(command: clap::Command) -> clap::Command {
+    let about = command.get_about().cloned().unwrap_or_default();
+    A::augment_args(command).about(about)
 }
 
 /// `run`

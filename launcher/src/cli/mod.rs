@@ -29,6 +29,7 @@ use std::io::{self, Write};
 #[must_use]
 pub fn main() -> u8 {
     crate::sys::process::steady_heap();
+    crate::sys::process::whole_streams();
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == crate::jail::RUNTIME_FLAG) {
         return runtime_process();

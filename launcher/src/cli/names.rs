@@ -1,11 +1,11 @@
 //! The name that the binary was called by decides on the command line: `thirdwall`, or a language's own.
 
 use super::{
-    args::{Cli, Command, LanguageCli},
+    args::{self, Command},
     exit,
 };
 use crate::error::Error;
-use clap::{Parser, error::ErrorKind};
+use clap::error::ErrorKind;
 use std::{env, path::Path};
 
 /// The exit code that the languages' pages give to a wrong call and an unreadable file.
@@ -59,12 +59,9 @@ impl Name {
             return Err(self.usage_code());
         }
         let read = match self {
-            Self::Thirdwall => Cli::try_parse().map(|cli| cli.command),
-            Self::Synsema => LanguageCli::try_parse().map(|cli| cli.command.into()),
-            Self::Scua => {
-                let words = super::scua::words(env::args_os().skip(1));
-                LanguageCli::try_parse_from(words).map(|cli| cli.command.into())
-            }
+            Self::Thirdwall => args::read(env::args_os()),
+            Self::Synsema => args::read_language(env::args_os()),
+            Self::Scua => args::read_language(super::scua::words(env::args_os().skip(1)).into_iter()),
         };
         read.map_err(|shown| {
             let unknown = shown.kind() == ErrorKind::UnknownArgument && self != Self::Thirdwall;

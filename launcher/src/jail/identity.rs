@@ -67,9 +67,18 @@ pub(crate) fn write_maps(
     write_proc(pid, "gid_map", &format!("{} {} 1", inside.1, outside.gid))
 }
 
+/// Whether groups can be dropped in a new user namespace. A caller who is root of the host's own user namespace can, as nobody
+/// refuses setgroups(2) there (user_namespaces(7)).
+pub(crate) fn drops_groups(identity: Identity) -> bool {
+    match identity.outside {
+        Outside::Unused => true,
+        Outside::Caller => may_drop_groups(),
+    }
+}
+
 /// Whether groups can be dropped in a new user namespace: not by an ordinary user, nor by the root of a container that
 /// was made by one, where the kernel refuses setgroups(2) for good.
-pub(crate) fn may_drop_groups() -> bool {
+fn may_drop_groups() -> bool {
     let denied = || std::fs::read("/proc/self/setgroups").is_ok_and(|state| state.starts_with(b"deny"));
     nix::unistd::geteuid().is_root() && !denied()
 }

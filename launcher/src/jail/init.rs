@@ -11,12 +11,7 @@ use super::{
 };
 use crate::{
     cgroup::Entry,
-    sys::{
-        clone::{self, Side},
-        fd, keyring,
-        process::exit_now,
-        socket, wait,
-    },
+    sys::{clone, fd, keyring, process::exit_now, socket, wait},
 };
 use nix::{
     errno::Errno,
@@ -106,16 +101,14 @@ fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure
     child.add(Signal::SIGCHLD);
     SigSet::all().thread_block().at(Step::ForkPayload)?;
     let signals = SignalFd::with_flags(&child, SfdFlags::SFD_CLOEXEC).at(Step::ForkPayload)?;
-    match clone::fork_into(0, None).at(Step::ForkPayload)? {
-        Side::Child => payload::run(staged, channel),
-        Side::Parent { pid, pidfd } => {
-            channel.payload(pidfd.as_fd(), top.as_fd()).at(Step::ForkPayload)?;
-            // Nothing of it is used again: freeing memory would copy the pages that are still shared, and the
-            // descriptors all go at once.
-            std::mem::forget((staged, top));
-            Ok((pid, signals))
-        }
-    }
+    let (pid, pidfd) = clone::lend_memory(&staged.payload_stack, &mut || payload::run(&staged, channel))
+        .at(Step::ForkPayload)?;
+    // Here the payload was executed, or has told why not: its word came first.
+    channel.payload(pidfd.as_fd(), top.as_fd()).at(Step::ForkPayload)?;
+    // Nothing of it is used again: freeing memory would copy the pages that are still shared, and the descriptors all go
+    // at once.
+    std::mem::forget((staged, top, pidfd));
+    Ok((pid, signals))
 }
 
 /// Copies the files for the working folder, on the jail's account: the tmpfs bounds them.

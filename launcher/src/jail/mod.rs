@@ -4,7 +4,7 @@
 //! supervisor ── clone ──▶ init (pid 1): cgroup, ids, session, root, pivot ── fork ──▶ payload: streams, limits,
 //!     ▲  ids maps, go ──▶                                                             Linux caps, Landlock, filter,
 //!     │                                                                               self-test, exec
-//!     └─── control channel: descriptors on the way, a failure record, or the end when the exec succeeded
+//!     └─── control channel: descriptors on the way, a failure record, or init's word when the exec succeeded
 //! ```
 //!
 //! Invariant: the steps happen in the order of [`Step::ALL`]; a failed one ends the start, and nothing of the program
@@ -127,8 +127,10 @@ impl Jail<Ready> {
         };
         match clone::fork_into(namespaces as u64, group).at(Step::Clone)? {
             Side::Child => {
-                // The parent's ends: the lifeline above all, whose last writer must be the supervisor.
-                drop((control, exit_pipe, lifeline, streams));
+                // Of the parent's ends the channel's goes now, so that its end is seen here when the supervisor dies; the
+                // others are closed with all the rest, by init before it watches and by the payload's exec.
+                drop(control);
+                std::mem::forget((exit_pipe, lifeline, streams));
                 init::run(staged, InitPipes { control: control_child, exit, lifeline: lifeline_child })
             }
             Side::Parent { pid, pidfd } => {
@@ -146,7 +148,7 @@ impl Jail<Ready> {
                     }
                 };
                 match told {
-                    // A payload that died without a word before the filter stood closed the channel just like an exec.
+                    // A payload that died without a word before the filter stood looks to init just like an exec.
                     Ok(Told { payload: Some(payload_pidfd), listener, scratch, terminal, network })
                         if listener.is_some() == filtered =>
                     {
@@ -237,7 +239,7 @@ struct Told {
     network: Vec<(Purpose, OwnedFd)>,
 }
 
-/// Reads the channel to its end, which the exec brings.
+/// Reads the channel until init tells that the payload was executed, or one of both tells what failed.
 fn listen(control: BorrowedFd<'_>) -> Result<Told, Failure> {
     let mut told = Told::default();
     loop {
@@ -248,12 +250,14 @@ fn listen(control: BorrowedFd<'_>) -> Result<Told, Failure> {
             other => other.at(Step::Clone)?,
         };
         if length == 0 {
-            return Ok(told);
+            // Both children are gone without the word that ends a start.
+            return Err(Failure { step: Step::ForkPayload, errno: Errno::ECHILD, item: None });
         }
         match message[0] {
             PAYLOAD => {
                 let mut both = descriptors.into_iter();
                 (told.payload, told.scratch) = (both.next(), both.next());
+                return Ok(told);
             }
             LISTENER => told.listener = descriptors.into_iter().next(),
             TERMINAL => told.terminal = descriptors.into_iter().next(),

@@ -24,14 +24,13 @@ use nix::{
 use std::{
     convert::Infallible,
     ffi::CString,
-    mem::ManuallyDrop,
     os::fd::{AsFd, OwnedFd},
 };
 
 /// Runs as the payload's first process.
-pub(crate) fn run(staged: Staged, channel: Channel<'_>) -> ! {
-    // Descriptors are closed by number below: their owners must not close them once more.
-    let staged = ManuallyDrop::new(staged);
+///
+/// It runs on init's memory, which stands still meanwhile: nothing of `staged` is given up here.
+pub(crate) fn run(staged: &Staged, channel: Channel<'_>) -> ! {
     // The channel moves out of the way of the low numbers, so that a failure after they are closed can be told too.
     let control = match fd::duplicate_above(channel.0, 16).at(Step::PayloadSession) {
         Ok(control) => control,
@@ -41,7 +40,7 @@ pub(crate) fn run(staged: Staged, channel: Channel<'_>) -> ! {
         }
     };
     let channel = Channel(control.as_fd());
-    match confine(&staged, channel) {
+    match confine(staged, channel) {
         Ok(never) => match never {},
         Err(failure) => {
             channel.fail(failure);

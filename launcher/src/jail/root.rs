@@ -13,7 +13,7 @@ use nix::{
     errno::Errno,
     fcntl::{OFlag, open, openat},
     mount::{MntFlags, MsFlags, umount2},
-    sys::stat::{Mode, SFlag, fchmod, fstat, mkdirat, mknodat},
+    sys::stat::{Mode, SFlag, fchmod, fstat, mkdirat, mknodat, umask},
     unistd::{chdir, pivot_root, symlinkat, write},
 };
 use policies::{
@@ -142,9 +142,12 @@ pub(crate) fn make(root: &StagedRoot) -> Result<OwnedFd, Failure> {
 
 /// Makes the nodes, parents first.
 pub(crate) fn build(root: &StagedRoot, top: BorrowedFd<'_>) -> Result<(), Failure> {
+    // Modes as the plan has them, whatever the caller's mask.
+    let mask = umask(Mode::empty());
     for (place, node) in root.nodes.iter().enumerate() {
         make_node(top, node).at_item(Step::BuildRoot, place)?;
     }
+    umask(mask);
     Ok(())
 }
 
@@ -153,12 +156,17 @@ fn make_node(top: BorrowedFd<'_>, node: &StagedNode) -> Result<(), Errno> {
     match &node.act {
         Act::Folder => folder(top, at),
         Act::Scratch { mode, attributes } => {
-            folder(top, at)?;
+            let made = mkdirat(top, at, *mode);
             let tree = mount::clone_tree(top, at)?;
             mount::set_attributes(tree.as_fd(), mount::Attributes { set: *attributes }, true)?;
             mount::attach(tree.as_fd(), top, at)?;
-            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-            fchmod(openat(top, at, flags, Mode::empty())?, *mode)
+            match made {
+                Err(Errno::EEXIST) => {
+                    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+                    fchmod(openat(top, at, flags, Mode::empty())?, *mode)
+                }
+                made => made,
+            }
         }
         Act::Text(content) => {
             let file = file(top, at)?;

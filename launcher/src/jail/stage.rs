@@ -10,7 +10,10 @@ use super::{
     root::StagedRoot,
     step::{AtStep, Failure, Step},
 };
-use crate::{cgroup::Entry, sys::process::StringArray};
+use crate::{
+    cgroup::Entry,
+    sys::{clone::Stack, process::StringArray},
+};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
@@ -92,6 +95,7 @@ pub(crate) struct Staged {
     pub(crate) landlock: Option<StagedRules>,
     pub(crate) filter: Option<filter::Program>,
     pub(crate) signal_mask: SigSet,
+    pub(crate) payload_stack: Stack,
     #[cfg(debug_assertions)]
     pub(crate) fail_at: Option<Step>,
 }
@@ -144,7 +148,7 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
         network: plan.network.clone(),
         inside: (plan.identity.uid, plan.identity.gid),
         host,
-        drop_groups: identity::may_drop_groups(),
+        drop_groups: identity::drops_groups(plan.identity),
         cgroup: inputs.cgroup,
         root,
         copy_in,
@@ -171,6 +175,7 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
             .transpose()
             .at(Step::Filter)?,
         signal_mask: inputs.signal_mask,
+        payload_stack: Stack::new().at(Step::ForkPayload)?,
         #[cfg(debug_assertions)]
         fail_at: super::inject::wanted(),
     };

@@ -64,6 +64,27 @@ pub(crate) fn steady_heap() {
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn steady_heap() {}
 
+/// What a program needs of its process before anything else: descriptors 0, 1 and 2 open, so that no file of ours gets one
+/// of their numbers, and a write to a closed pipe as an error instead of the end.
+///
+/// Source: poll(2), POLLNVAL; signal(7), SIGPIPE.
+pub(crate) fn whole_streams() {
+    let mut streams = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
+    // SAFETY: an array of live pollfds with its length; looks, and doesn't wait. One that fails tells of no number.
+    unsafe { libc::poll(streams.as_mut_ptr(), 3, 0) };
+    for libc::pollfd { fd: number, revents, .. } in streams {
+        if revents & libc::POLLNVAL != 0 {
+            // SAFETY: the path is NUL-terminated. The lowest free number is this one, as those below are open. Without
+            // /dev/null there is nothing better to do than to end, as std does.
+            if unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) } != number {
+                exit_now(125);
+            }
+        }
+    }
+    // SAFETY: SIG_IGN installs no handler of ours.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// Ends this process at once, without destructors or buffers: for children between fork and exec.
 ///
 /// Source: _exit(2).
@@ -72,7 +93,7 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Puts the action of `signal` back to the default. Rust's runtime ignores SIGPIPE, and that survives an exec.
+/// Puts the action of `signal` back to the default. The launcher ignores SIGPIPE, and that would survive an exec.
 ///
 /// Source: signal(7); execve(2), "ignored signals stay ignored".
 pub(crate) fn default_action(signal: nix::sys::signal::Signal) -> Result<(), Errno> {

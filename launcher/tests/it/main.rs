@@ -11,6 +11,7 @@ mod files;
 mod languages;
 mod program;
 mod repl;
+mod reports;
 mod run;
 mod signals;
 mod streams;
