@@ -27,6 +27,8 @@ pub const MOST_PATH: usize = 4096;
 pub const MOST_SOURCE: usize = 4 << 20;
 /// Most variables of a child.
 pub const MOST_VARIABLES: usize = 256;
+/// Most words of a command.
+pub const MOST_WORDS: usize = 4096;
 /// Most entries of a listed folder.
 pub const MOST_ENTRIES: usize = 10_000;
 
@@ -92,6 +94,8 @@ pub enum Request {
     Source {},
     /// Runs the collected source in a jail of its own.
     RunProgram(Box<Child>),
+    /// Runs a foreign command in a jail of its own; what was collected as a source is its input.
+    RunCommand(Box<Command>),
 }
 
 /// For what a file is opened.
@@ -180,6 +184,45 @@ pub struct Child {
     pub cwd: Option<String>,
     /// Its name in messages.
     pub filename: String,
+}
+
+/// A foreign command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// Its words; the first names it as the ceiling does.
+    pub argv: Vec<String>,
+    /// What it may do, after the caller's own gate. The supervisor clips it to the jail's.
+    pub ceiling: Ceiling,
+    /// Variables beside the usual ones.
+    pub env: BTreeMap<String, String>,
+    /// Until it is killed, in milliseconds.
+    pub timeout_ms: u64,
+    /// Its folder, where not the caller's.
+    pub cwd: Option<String>,
+    /// Bytes of each stream that are given back.
+    pub most_output: u64,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exited {
+    /// Its exit code; 128 and its signal, if one killed it.
+    pub exit_code: Option<i32>,
+    /// What it wrote; what isn't UTF-8 is replaced.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+    /// Whether there was more.
+    pub stdout_truncated: bool,
+    /// Whether there was more.
+    pub stderr_truncated: bool,
+    /// Why it was ended, if it didn't end by itself.
+    pub ended: Option<String>,
+    /// Whether its time was over.
+    pub timed_out: bool,
+    /// Its audit.
+    pub audit: Vec<Entry>,
 }
 
 /// How a child ended.
@@ -388,6 +431,16 @@ pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
             path(&child.filename)?;
             if child.env.len() > MOST_VARIABLES {
                 return Err(Breach::Bound("the number of variables"));
+            }
+            false
+        }
+        Request::RunCommand(command) => {
+            path(command.cwd.as_deref().unwrap_or(""))?;
+            if command.env.len() > MOST_VARIABLES {
+                return Err(Breach::Bound("the number of variables"));
+            }
+            if command.argv.len() > MOST_WORDS {
+                return Err(Breach::Bound("the number of words"));
             }
             false
         }

@@ -286,7 +286,9 @@ impl Request {
                 (Capability::File | Capability::FileRead | Capability::FileWrite, scope) => {
                     queries.insert(wanted::Wanted::of(scope).query());
                 }
-                (Capability::Exec, Scope::Command(pattern)) if pattern.contains('*') => {
+                (Capability::Exec, Scope::Command(pattern))
+                    if pattern.contains('*') && matches!(self.subject, Subject::Command { .. }) =>
+                {
                     queries.extend(wanted::command_patterns(pattern, self.search_path()));
                     queries.extend(exec::LOADERS.map(|loader| PathQuery::Path(HostPath(loader.to_owned()))));
                 }
@@ -321,6 +323,10 @@ impl Request {
     /// slash, and their ELF headers read.
     #[must_use]
     pub fn commands(&self) -> Vec<&str> {
+        // What the runtime starts is looked up when it does, for a jail of its own.
+        if matches!(self.subject, Subject::Runtime { .. }) {
+            return Vec::new();
+        }
         self.ceiling
             .grants()
             .filter_map(|grant| match grant.scope() {

@@ -31,7 +31,9 @@ use nix::{
     unistd::{Pid, getppid, setsid, write},
 };
 use policies::{
-    broker::{Child, MOST_SOURCE, Profile, Ran, is_variable, steers},
+    audit::Entry,
+    broker::{Child, Command, Exited, MOST_SOURCE, Profile, Ran, is_variable, steers},
+    capability::Capability,
     ceiling::{Ceiling, Grant, clip},
     limits::{LimitSettings, Setting},
     plan::Limits,
@@ -70,6 +72,8 @@ pub struct Nesting {
 pub struct Children {
     /// Does what a launcher does, in the fork.
     pub start: fn(Order) -> Result<Ran, String>,
+    /// The same for a foreign command.
+    pub command: fn(Order, Words) -> Result<Exited, String>,
     /// The profile of this jail.
     pub profile: Profile,
     /// How deep this jail is.
@@ -134,11 +138,24 @@ impl Order {
     }
 }
 
+/// What an order for a command says beyond one for a program.
+#[derive(Debug)]
+pub struct Words {
+    /// Its words; the first is a name, or a path from the root.
+    pub argv: Vec<String>,
+    /// The folder of the host that it works in; `None`: one of its own.
+    pub folder: Option<String>,
+    /// Bytes of each stream that are given back.
+    pub most_output: u64,
+}
+
 /// A child that runs.
 #[derive(Debug)]
 pub(super) struct Running {
     /// Number of the request that waits.
     pub(super) id: u32,
+    /// Whether it is a foreign command.
+    foreign: bool,
     /// What it may use.
     pub(super) kept: Kept,
     supervisor: OwnedFd,
@@ -213,13 +230,119 @@ impl Children {
             nesting: Nesting { depth: self.nesting.depth + 1, ..self.nesting },
             started: told,
         };
+        let foreign = false;
+        let running = self.fork(order, None, result, |supervisor, result| Running {
+            id,
+            foreign,
+            kept,
+            supervisor,
+            started,
+            result,
+            reaped: false,
+        })?;
+        Ok(Begun { running, dropped: clipped.dropped, profile_dropped })
+    }
+
+    /// The same for a foreign command, whose first word the ceiling covers.
+    pub(super) fn begin_command(
+        &self,
+        id: u32,
+        command: Command,
+        input: Vec<u8>,
+        ceiling: &Ceiling,
+        base: &Base,
+        used: Used,
+    ) -> Result<Begun, No> {
+        for (name, value) in &command.env {
+            if !is_variable(name) || value.contains('\0') {
+                return Err(No::misuse(format!("env: '{name}' is no variable")));
+            }
+            // The name of a granted program would stand for another file, or another file's code would run in it.
+            if steers(name) || name == "PATH" {
+                return Err(No::misuse(format!("env: '{name}' would steer which program runs")));
+            }
+        }
+        let mut argv = command.argv;
+        let Some(first) = argv.first_mut() else { return Err(No::misuse("there is no command")) };
+        if first.contains('/') {
+            let path = NormalPath::parse(first).and_then(|path| path.absolute(base));
+            *first = path.map_err(|fault| No::misuse(fault.to_string()))?.to_string();
+        }
+        if argv.iter().any(|word| word.contains('\0')) {
+            return Err(No::misuse("a word has a NUL byte"));
+        }
+        let requested = command
+            .ceiling
+            .absolute(base)
+            .map_err(|(grant, fault)| No::misuse(format!("ceiling: {grant}: {fault}")))?;
+        let clipped = clip(&requested, ceiling);
+        // Of what the caller has, a foreign command is given what it can use itself.
+        let kept = clipped.kept.grants().filter(|grant| may_be_a_commands(grant.capability())).cloned();
+        // Its input and output are the caller's own call, and reach nobody else.
+        let own = [Capability::Stdout, Capability::Stdin, Capability::Time, Capability::Random];
+        let ceiling = Ceiling::of(kept.chain(own.map(Grant::whole)));
+        let workdir = match command.cwd.as_deref() {
+            None => base.workdir.clone(),
+            Some(cwd) => folder(Some(cwd), base)?,
+        };
+        let in_reach = |folder: &str| {
+            let all = Grant::new(Capability::FileRead, Some(&format!("{}/*", folder.trim_end_matches('/'))));
+            all.is_ok_and(|all| ceiling.covers_grant(&all))
+        };
+        let folder = in_reach(&workdir).then(|| workdir.clone());
+        if folder.is_none() && command.cwd.is_some() {
+            return Err(No::misuse(format!("cwd: file.read(\"{workdir}/*\") isn't granted to this program")));
+        }
+        let limits = self.limits(command.timeout_ms, used)?;
+        let kept = Kept {
+            memory: limits.memory.and_then(Setting::value).map_or(0, |Bytes(bytes)| bytes),
+            cpu: limits
+                .cpu
+                .and_then(Setting::value)
+                .map_or(Duration::ZERO, |Millis(ms)| Duration::from_millis(ms)),
+        };
+        let kernel = No::kernel;
+        let (started, told) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+                .map_err(kernel)?;
+        let result = memory_file::empty().map_err(kernel)?;
+        let order = Order {
+            source: input,
+            filename: String::new(),
+            ceiling,
+            profile: self.profile,
+            env: command.env,
+            base: Base { workdir, home: base.home.clone() },
+            limits,
+            nesting: self.nesting,
+            started: told,
+        };
+        let words = Words { argv, folder, most_output: command.most_output.min(MOST_OUTPUT.0) };
+        let running = self.fork(order, Some(words), result, |supervisor, result| Running {
+            id,
+            foreign: true,
+            kept,
+            supervisor,
+            started,
+            result,
+            reaped: false,
+        })?;
+        Ok(Begun { running, dropped: Vec::new(), profile_dropped: false })
+    }
+
+    fn fork(
+        &self,
+        order: Order,
+        words: Option<Words>,
+        result: OwnedFd,
+        running: impl FnOnce(OwnedFd, OwnedFd) -> Running,
+    ) -> Result<Running, No> {
         let us = nix::unistd::getpid();
-        match clone::fork_into(0, None).map_err(kernel)? {
-            Side::Child => self.become_supervisor(us, order, result),
+        match clone::fork_into(0, None).map_err(No::kernel)? {
+            Side::Child => self.become_supervisor(us, order, words, result),
             Side::Parent { pid: _, pidfd } => {
                 drop(order);
-                let running = Running { id, kept, supervisor: pidfd, started, result, reaped: false };
-                Ok(Begun { running, dropped: clipped.dropped, profile_dropped })
+                Ok(running(pidfd, result))
             }
         }
     }
@@ -265,7 +388,7 @@ impl Children {
     }
 
     /// The fork's side. Never returns.
-    fn become_supervisor(&self, parent: Pid, order: Order, result: OwnedFd) -> ! {
+    fn become_supervisor(&self, parent: Pid, order: Order, words: Option<Words>, result: OwnedFd) -> ! {
         // No destructor of the caller's runs here: what it holds is closed by number, and its values are left alone.
         let ready = || -> Result<(), Errno> {
             set_pdeathsig(Signal::SIGKILL)?;
@@ -280,13 +403,44 @@ impl Children {
             }
             close_all_but(&[order.started.as_raw_fd(), result.as_raw_fd()])
         };
-        let told = match ready() {
-            Ok(()) => (self.start)(order),
-            Err(errno) => Err(format!("cannot start a supervisor: {}", errno.desc())),
+        let ready = ready().map_err(|errno| format!("cannot start a supervisor: {}", errno.desc()));
+        let told = match (ready, words) {
+            (Ok(()), None) => serde_json::to_vec(&(self.start)(order)),
+            (Ok(()), Some(words)) => serde_json::to_vec(&(self.command)(order, words)),
+            (Err(why), _) => serde_json::to_vec(&Err::<(), String>(why)),
         };
         let mut file = File::from(result);
-        let written = serde_json::to_vec(&told).map(|bytes| file.write_all(&bytes));
+        let written = told.map(|bytes| file.write_all(&bytes));
         exit_now(i32::from(!matches!(written, Ok(Ok(())))))
+    }
+}
+
+/// Whether a foreign command has a use for a capability of the caller's. What the language alone knows (a notebook, sealed
+/// values, children) it hasn't, and its environment is what the call says.
+fn may_be_a_commands(capability: Capability) -> bool {
+    match capability {
+        Capability::File
+        | Capability::FileRead
+        | Capability::FileWrite
+        | Capability::Exec
+        | Capability::Net => true,
+        Capability::Stdout
+        | Capability::Stdin
+        | Capability::Time
+        | Capability::Random
+        | Capability::Llm
+        | Capability::Judge
+        | Capability::SandboxRun
+        | Capability::Attest
+        | Capability::Env
+        | Capability::Secret
+        | Capability::Reveal
+        | Capability::Sign
+        | Capability::Wallet
+        | Capability::Spend
+        | Capability::Memory
+        | Capability::Db
+        | Capability::Serve => false,
     }
 }
 
@@ -348,12 +502,22 @@ impl Running {
         collected().saturating_sub(before)
     }
 
-    /// What it left behind, as the JSON of a [`Ran`].
-    pub(super) fn result(mut self) -> Result<Vec<u8>, No> {
+    /// What it left behind, as the JSON of a [`Ran`] or an [`Exited`]; a command's audit goes to this jail's.
+    pub(super) fn result(mut self, tell: &mut dyn FnMut(Entry)) -> Result<Vec<u8>, No> {
         self.collect();
         let mut file = File::from(self.result.try_clone().map_err(|_| No::kernel(Errno::EMFILE))?);
         let mut bytes = Vec::new();
         file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|_| No::kernel(Errno::EIO))?;
+        if self.foreign {
+            return match serde_json::from_slice::<Result<Exited, String>>(&bytes) {
+                Ok(Ok(mut exited)) => {
+                    std::mem::take(&mut exited.audit).into_iter().for_each(tell);
+                    serde_json::to_vec(&exited).map_err(|_| No::kernel(Errno::EINVAL))
+                }
+                Ok(Err(why)) => Err(No::misuse(why)),
+                Err(_) => Err(No::misuse("the command's supervisor was killed")),
+            };
+        }
         match serde_json::from_slice::<Result<Ran, String>>(&bytes) {
             Ok(Ok(ran)) => serde_json::to_vec(&ran).map_err(|_| No::kernel(Errno::EINVAL)),
             Ok(Err(why)) => Err(No::misuse(why)),

@@ -18,13 +18,13 @@ mod rate;
 
 use crate::sys::{memory_file, socket};
 use child::Running;
-pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used};
+pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
 use database::{Got, Notebooks};
 use files::{Files, No};
 use nix::errno::Errno;
 use policies::{
     audit::{Entry, Origin},
-    broker::{self, Answer, Breach, Child, MOST_MESSAGE, MOST_PIECE, Message, Request},
+    broker::{self, Answer, Breach, Child, Command, MOST_MESSAGE, MOST_PIECE, Message, Request},
     capability::Capability,
     ceiling::Ceiling,
     layer::Layer,
@@ -189,6 +189,10 @@ impl Broker {
                 Ok(()) => return Ok(()),
                 Err(no) => Err(no),
             },
+            Request::RunCommand(command) => match self.begin_command(id, *command, used()) {
+                Ok(()) => return Ok(()),
+                Err(no) => Err(no),
+            },
             what => self.act(what, raw),
         };
         let reply = reply.unwrap_or_else(|no| {
@@ -221,11 +225,15 @@ impl Broker {
     ///
     /// # Errors
     /// As [`serve`](Self::serve).
-    pub fn child_ended(&mut self, spent: &mut dyn FnMut(Duration)) -> Result<(), Breach> {
+    pub fn child_ended(
+        &mut self,
+        tell: &mut dyn FnMut(Entry),
+        spent: &mut dyn FnMut(Duration),
+    ) -> Result<(), Breach> {
         let Some(mut running) = self.running.take() else { return Ok(()) };
         spent(running.spent());
         let id = running.id;
-        let reply = running.result().and_then(Reply::bytes);
+        let reply = running.result(tell).and_then(Reply::bytes);
         self.bucket.take(CHILD_COST);
         self.send(id, &reply.unwrap_or_else(|no| Reply::of(Answer::Refused(no.refused))))
     }
@@ -255,6 +263,21 @@ impl Broker {
         Ok(())
     }
 
+    fn begin_command(&mut self, id: u32, command: Command, used: Used) -> Result<(), No> {
+        let input = std::mem::take(&mut self.source);
+        let capability = Capability::Exec;
+        let first = command.argv.first().map(String::as_str);
+        if !self.ceiling.covers(capability, first.map_or(Target::Whole, Target::Command)) {
+            return Err(No::ceiling(capability, first));
+        }
+        let Some(children) = &self.children else {
+            return Err(No::misuse("this supervisor starts no commands"));
+        };
+        let begun = children.begin_command(id, command, input, &self.ceiling, &self.base, used)?;
+        self.running = Some(begun.running);
+        Ok(())
+    }
+
     fn act(&mut self, what: Request, raw: &[u8]) -> Result<Reply, No> {
         match what {
             Request::Open { path, how } => self.files.open(&path, how).map(Reply::opened),
@@ -277,7 +300,9 @@ impl Broker {
                 self.notebooks.act(&self.ceiling, &name, part, act).map(Reply::from)
             }
             Request::Source {} => child::collect(&mut self.source, raw).map(|()| Reply::of(Answer::Done)),
-            Request::RunProgram(_) => Err(No::misuse("a child is started by itself")),
+            Request::RunProgram(_) | Request::RunCommand(_) => {
+                Err(No::misuse("a child is started by itself"))
+            }
         }
     }
 

@@ -7,20 +7,27 @@ use super::{
     settings,
 };
 use crate::{
-    broker::{Nesting, Order},
+    broker::{Nesting, Order, Words},
     error::Error,
     probe,
+    sys::memory_file,
 };
 use policies::{
-    broker::{Profile, Ran},
-    policy::Policy,
+    broker::{Exited, Profile, Ran},
+    capability::Capability,
+    ceiling::Grant,
+    plan::{Access, HostPath},
+    policy::{Policy, ready},
     report::{Report, Verdict},
-    request::{self, Options, Subject},
+    request::{self, Options, Subject, Workdir},
     units::Millis,
     wire::{self, JobHeader},
 };
 use std::{
     env,
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    os::fd::OwnedFd,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -44,6 +51,68 @@ pub(super) fn start(order: Order) -> Result<Ran, String> {
         Ok(report) => Ok(ran(report, timeout)),
         Err(error) => Err(format!("failed to {}", super::chain(&error))),
     }
+}
+
+/// Runs a foreign command in a jail of its own. Called in a fork of the caller's supervisor.
+pub(super) fn command(order: Order, words: Words) -> Result<Exited, String> {
+    let told = |error: Error| format!("failed to {}", super::chain(&error));
+    let lost = |errno: nix::errno::Errno| format!("failed to make room for output: {}", errno.desc());
+    let timeout = order.limits.wall.and_then(policies::limits::Setting::value);
+    let most = words.most_output;
+    let (stdout, stderr) = (memory_file::empty().map_err(lost)?, memory_file::empty().map_err(lost)?);
+    let own =
+        |file: &OwnedFd| file.try_clone().map_err(|error| format!("failed to make room for output: {error}"));
+    let streams = (own(&stdout)?, own(&stderr)?);
+    let report = run_command(order, words, streams).map_err(told)?;
+    let (stdout, more_stdout) = read_back(stdout, most)?;
+    let (stderr, more_stderr) = read_back(stderr, most)?;
+    let ended = why(&report, timeout);
+    let over = report.status == Verdict::Output;
+    Ok(Exited {
+        exit_code: report.exit.or(report.signal.map(|signal| 128 + signal)),
+        stdout,
+        stderr,
+        stdout_truncated: more_stdout || over,
+        stderr_truncated: more_stderr || over,
+        // One of its own making, and one that was cut for its output, are results.
+        ended: ended.filter(|_| !matches!(report.status, Verdict::Signal | Verdict::Output)),
+        timed_out: report.timed_out,
+        audit: report.audit,
+    })
+}
+
+fn run_command(order: Order, words: Words, (stdout, stderr): (OwnedFd, OwnedFd)) -> Result<Report, Error> {
+    let mut options = Options::new(Subject::Command { argv: words.argv }, order.base);
+    options.ceiling = Some(order.ceiling.clone());
+    options.set = order.env;
+    options.limits = order.limits;
+    if let Some(folder) = words.folder {
+        let all = Grant::new(Capability::FileWrite, Some(&format!("{}/*", folder.trim_end_matches('/'))));
+        let writes = all.is_ok_and(|all| order.ceiling.covers_grant(&all));
+        let access = if writes { Access::ReadWrite } else { Access::ReadOnly };
+        options.workdir = Workdir::Host { path: HostPath(folder), access };
+    }
+    let policy = ready::get("auto").map_err(settings::refused)?;
+    let request = request::resolve(&policy, options).map_err(settings::unsettled)?;
+    let host = probe::fast();
+    let plan = launch::plan(&request, &host, Sockets::Skipped)?;
+    let failed =
+        |source: nix::errno::Errno| Error::Supervise { act: "hand over its input", source: source.into() };
+    let stdin = memory_file::sealed(&order.source).map_err(failed)?;
+    let extras = Extras { started: Some(order.started), ..Extras::default() };
+    let streams = Streams::of_command(stdin, stdout, stderr);
+    launch::start(plan, &host, extras, streams).map(|(report, _nothing_copied)| report)
+}
+
+/// The first bytes of what was written, and whether there was more.
+fn read_back(file: OwnedFd, most: u64) -> Result<(String, bool), String> {
+    let failed = |error: io::Error| format!("failed to read its output: {error}");
+    let mut file = File::from(file);
+    let all = file.seek(SeekFrom::End(0)).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).map_err(failed)?;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), all > most))
 }
 
 fn run(order: Order) -> Result<Report, Error> {
@@ -76,19 +145,7 @@ fn run(order: Order) -> Result<Report, Error> {
 
 /// The report as a program sees it.
 fn ran(report: Report, timeout: Option<Millis>) -> Ran {
-    let why = match report.status {
-        Verdict::Ok | Verdict::Nonzero => None,
-        Verdict::WallTime => timeout.map(|limit| format!("timed out after {} s", limit.0 as f64 / 1000.0)),
-        Verdict::CpuTime => Some("timed out after its share of processor time".to_owned()),
-        Verdict::Signal => Some(format!("killed by signal {}", report.signal.unwrap_or(0))),
-        Verdict::Memory => Some("it used more memory than there was for it".to_owned()),
-        Verdict::Fuel => Some("out of fuel".to_owned()),
-        Verdict::Output => Some("it printed more than 10 MiB".to_owned()),
-        Verdict::Disk => Some("its disk was full".to_owned()),
-        Verdict::Processes => Some("it made too many processes".to_owned()),
-        Verdict::Stopped => Some("stopped".to_owned()),
-        Verdict::JailFailed => Some("its jail failed".to_owned()),
-    };
+    let why = why(&report, timeout);
     let mut errors: Vec<String> = why.map(|why| format!("run_program: {why}")).into_iter().collect();
     errors.extend(report.errors);
     let by_itself = matches!(report.status, Verdict::Ok | Verdict::Nonzero | Verdict::Fuel);
@@ -100,5 +157,22 @@ fn ran(report: Report, timeout: Option<Millis>) -> Ran {
         exit: report.exit.filter(|_| by_itself),
         timed_out: report.timed_out,
         llm_tokens: report.llm_tokens,
+    }
+}
+
+/// What ended it, if it didn't end by itself.
+fn why(report: &Report, timeout: Option<Millis>) -> Option<String> {
+    match report.status {
+        Verdict::Ok | Verdict::Nonzero => None,
+        Verdict::WallTime => timeout.map(|limit| format!("timed out after {} s", limit.0 as f64 / 1000.0)),
+        Verdict::CpuTime => Some("timed out after its share of processor time".to_owned()),
+        Verdict::Signal => Some(format!("killed by signal {}", report.signal.unwrap_or(0))),
+        Verdict::Memory => Some("it used more memory than there was for it".to_owned()),
+        Verdict::Fuel => Some("out of fuel".to_owned()),
+        Verdict::Output => Some("it printed more than 10 MiB".to_owned()),
+        Verdict::Disk => Some("its disk was full".to_owned()),
+        Verdict::Processes => Some("it made too many processes".to_owned()),
+        Verdict::Stopped => Some("stopped".to_owned()),
+        Verdict::JailFailed => Some("its jail failed".to_owned()),
     }
 }

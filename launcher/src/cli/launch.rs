@@ -136,6 +136,17 @@ impl Streams {
         self.person = Some(person);
     }
 
+    /// A command's, for the program that started it: each stream has a file of its own.
+    pub(super) fn of_command(stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd) -> Self {
+        Self {
+            stdin: Source::File(stdin),
+            stdout: Sink::File(stdout),
+            stderr: Sink::File(stderr),
+            kept: None,
+            person: None,
+        }
+    }
+
     /// The caller's input was the program itself.
     pub(super) fn no_input(&mut self) {
         self.stdin = Source::Empty;
@@ -173,10 +184,17 @@ impl Lending {
 
 fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>) -> io::Result<Lent> {
     let Lending { ceiling, base, profile, nesting, beside } = lending;
-    let children = if ceiling.has(Capability::SandboxRun) {
+    let children = if ceiling.has(Capability::SandboxRun) || ceiling.has(Capability::Exec) {
         let groups = cgroup.map_or(Ok(Vec::new()), Cgroup::nesting)?;
         let limits = plan.limits.clone();
-        Some(Children { start: super::child::start, profile, nesting, limits, groups })
+        Some(Children {
+            start: super::child::start,
+            command: super::child::command,
+            profile,
+            nesting,
+            limits,
+            groups,
+        })
     } else {
         None
     };

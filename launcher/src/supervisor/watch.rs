@@ -620,9 +620,11 @@ impl<'p> Watch<'p> {
     fn child(&mut self) {
         let Some(broker) = &mut self.broker else { return };
         let nest = broker.groups_nest();
+        let audit = &mut self.audit;
         let watcher = &mut self.watcher;
         let mut over = None;
-        let ended = broker.child_ended(&mut |cpu| over = watcher.child_spent(cpu, nest));
+        let ended = broker
+            .child_ended(&mut |entry| audit.add(entry), &mut |cpu| over = watcher.child_spent(cpu, nest));
         watcher.keep(KeptFree::default(), nest);
         if let Err(breach) = ended {
             self.breach(&breach);

@@ -79,6 +79,9 @@ impl Given {
         let limits = plan.limits.clone();
         let children = Children {
             start: told,
+            command: |order, words| {
+                Err(format!("{} {:?} {}", words.argv.join(" "), words.folder, order.ceiling))
+            },
             profile: broker::Profile::Pure,
             nesting: Nesting { depth: 0, most: 1 },
             limits,

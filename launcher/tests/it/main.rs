@@ -6,6 +6,7 @@
 
 mod audit;
 mod children;
+mod commands;
 mod databases;
 mod files;
 mod languages;

@@ -30,8 +30,9 @@ fn is_built(capability: Capability, subject: &Subject) -> bool {
         | Capability::FileWrite
         | Capability::Env
         | Capability::Secret
-        | Capability::Reveal => true,
-        Capability::Exec | Capability::Net | Capability::Serve => matches!(subject, Subject::Command { .. }),
+        | Capability::Reveal
+        | Capability::Exec => true,
+        Capability::Net | Capability::Serve => matches!(subject, Subject::Command { .. }),
         Capability::SandboxRun | Capability::Db | Capability::Memory => {
             matches!(subject, Subject::Runtime { .. })
         }
@@ -149,6 +150,9 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
         Capability::Serve => {
             Outcome::exact("the host's port is the supervisor's, and only connections go in")
         }
+        Capability::Exec if matches!(subject, Subject::Runtime { .. }) => Outcome::exact(
+            "the supervisor starts what is named, in a jail of its own with this one's ceiling at most",
+        ),
         Capability::File
         | Capability::FileRead
         | Capability::FileWrite

@@ -11,6 +11,7 @@ mod bus;
 mod bytes;
 mod chart;
 mod cipher;
+mod command;
 mod complex;
 mod config;
 mod control;
@@ -288,6 +289,7 @@ static FAMILIES: &[&[Builtin]] = &[
     arrays::LINEAR,
     assertions::TABLE,
     process::TABLE,
+    command::TABLE,
     files::TABLE,
     database::TABLE,
     stubs::TABLE,

@@ -17,8 +17,6 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("run_program", &["source", "options"], 1, run_program)
         .cost(Cost::Linear)
         .needs(Capability::SandboxRun),
-    Builtin::new("run", &["cmd", "args", "timeout", "options"], 1, run)
-        .native("this run has no child processes"),
     Builtin::new("cwd", &[], 0, cwd).cost(Cost::Flat).native("this run has no filesystem"),
 ];
 
@@ -29,12 +27,6 @@ fn cwd(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> Result<Value, Fault> {
         Some(base) => Ok(Value::text(&base.workdir)),
         None => Err(raised("cwd: this run has no folder")),
     }
-}
-
-/// Foreign programs can't be started by the languages yet; whether they might is decided all the same.
-fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
-    ctx.ask(Capability::Exec, Some(args.text(0)?))?;
-    Err(raised("run: starting foreign programs isn't built into this runtime yet"))
 }
 
 const KEYS: [&str; 6] = ["ceiling", "profile", "env", "timeout", "cwd", "filename"];
@@ -86,7 +78,7 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
             return Err(raised(format!("run_program: timeout must be a number above 0, got {}", display(v))));
         }
     };
-    let env = environment(options.get("env"))?;
+    let env = environment("run_program", options.get("env"))?;
     let text_option = |key: &str| match options.get(key) {
         None | Some(Value::Nothing) => Ok(None),
         Some(v) => match v.as_text() {
@@ -143,28 +135,28 @@ fn start(ctx: &mut Ctx<'_>, source: &str, child: Child) -> Result<Ran, String> {
     }
 }
 
-fn environment(option: Option<&Value>) -> Result<BTreeMap<String, String>, Fault> {
+pub(super) fn environment(name: &str, option: Option<&Value>) -> Result<BTreeMap<String, String>, Fault> {
     let mut env = BTreeMap::new();
     match option {
         None | Some(Value::Nothing) => {}
         Some(Value::Map(map)) => {
             for (key, value) in map.entries() {
-                let name = key.as_str();
+                let variable = key.as_str();
                 if matches!(value.as_other(), Some(Other::Secret(_))) {
                     return Err(raised(format!(
-                        "run_program: env '{name}' is a secret — reveal() it on purpose"
+                        "{name}: env '{variable}' is a secret — reveal() it on purpose"
                     )));
                 }
-                if steers(name) || !is_variable(name) {
-                    return Err(raised(format!("run_program: env may not set '{name}'")));
+                if steers(variable) || !is_variable(variable) {
+                    return Err(raised(format!("{name}: env may not set '{variable}'")));
                 }
                 match value {
                     Value::Short(_) | Value::Text(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_) => {
-                        env.insert(name.to_owned(), display(value));
+                        env.insert(variable.to_owned(), display(value));
                     }
                     other => {
                         return Err(raised(format!(
-                            "run_program: env '{name}' must be text, a number or a bool, got {}",
+                            "{name}: env '{variable}' must be text, a number or a bool, got {}",
                             type_name(other)
                         )));
                     }
@@ -172,7 +164,7 @@ fn environment(option: Option<&Value>) -> Result<BTreeMap<String, String>, Fault
             }
         }
         Some(other) => {
-            return Err(raised(format!("run_program: env must be a map, got {}", type_name(other))));
+            return Err(raised(format!("{name}: env must be a map, got {}", type_name(other))));
         }
     }
     Ok(env)

@@ -32,7 +32,7 @@ table! {
         "edit_file", "delete_file", "delete_dir", "cwd", "zip_create", "tar_create", "zip_extract", "tar_extract",
         "render", "mtls_identity", "parquet_read", "parquet_write",
     ]),
-    (CHILDREN, ["run", "proc_spawn"]),
+    (CHILDREN, ["proc_spawn"]),
     (HUB, [
         "select", "proc_recv", "proc_send", "proc_select", "proc_wait", "proc_kill", "proc_close",
         "proc_close_stdin", "proc_status", "proc_stats", "proc_resize", "watch", "watch_recv", "watch_stats",

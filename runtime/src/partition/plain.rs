@@ -55,7 +55,7 @@ impl Plain {
             Request::Notebook { name, part, act } => {
                 database(&self.folder.join(format!(".synsema/state/{name}.db")), *part, *act)
             }
-            Request::Source {} | Request::RunProgram(_) => {
+            Request::Source {} | Request::RunProgram(_) | Request::RunCommand(_) => {
                 return Err("ask the supervisor: this run has none".to_owned());
             }
         };

@@ -89,6 +89,7 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
     let plan = policies::plan::plan(&request, &PathFacts::default(), &probe::fast())?;
     let children = Children {
         start: in_this_process,
+        command: |_, _| Err("commands are started by a launcher".to_owned()),
         profile: broker::Profile::Native,
         nesting: Nesting { depth: 0, most: 4 },
         limits: plan.limits,
@@ -107,7 +108,7 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
             (any(0), any(1))
         };
         if ended {
-            broker.child_ended(&mut |_spent: Duration| ())?;
+            broker.child_ended(&mut |entry| entries.push(entry), &mut |_spent: Duration| ())?;
         }
         if asked {
             let mut used = || Used { memory: 0, processes: 1, cpu: Millis(0) };

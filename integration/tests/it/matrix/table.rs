@@ -280,11 +280,13 @@ pub(super) fn rows(capability: Capability) -> Rows {
                 ],
                 twin: Twin::NoWay,
             },
-            language: Language::NotBuilt {
-                program: "require exec(\"true\")\nrun(\"true\")",
-                says: "run: starting foreign programs isn't built into this runtime yet",
-                denied: Some("Capability not granted: exec(\"true\")"),
-            },
+            language: Language::Built(Built {
+                program: "require exec(\"echo\")\nprint(trim(run(\"echo\", [\"reached\"]).stdout))",
+                beside: "stdout",
+                grant: "exec=echo",
+                denied: "Capability not granted: exec(\"echo\")",
+                check: "exec(\"echo\")",
+            }),
             pure: Pure::Stub("run", "this run has no child processes"),
         },
         Capability::Env => Rows {
