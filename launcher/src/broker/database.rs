@@ -142,15 +142,16 @@ impl Notebooks {
         if !ceiling.covers(Capability::Memory, Target::Name(name)) {
             return Err(No::ceiling(Capability::Memory, Some(name)));
         }
+        let Some((folder, files)) = &mut self.kept else {
+            // The runtime keeps it in memory then.
+            return Err(No::kernel(Errno::EOPNOTSUPP));
+        };
         let letters = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
         if name.is_empty() || name.len() > MOST_NAME || name.starts_with('.') || !name.chars().all(letters) {
             return Err(No::misuse(format!(
                 "'{name}' is no name for a notebook: letters, digits, `_`, `-` and `.`, at most {MOST_NAME}"
             )));
         }
-        let Some((folder, files)) = &mut self.kept else {
-            return Err(No::misuse("this program has no folder to keep a notebook in"));
-        };
         let path = format!("{}/{FOLDER}/{name}.db", folder.trim_end_matches('/'));
         files.database(&path, part, act, Folders::AreMade)
     }

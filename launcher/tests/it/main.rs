@@ -10,6 +10,7 @@ mod commands;
 mod databases;
 mod files;
 mod languages;
+mod notebooks;
 mod program;
 mod repl;
 mod reports;

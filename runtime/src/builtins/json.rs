@@ -46,6 +46,11 @@ fn encode(ctx: &mut Ctx<'_>, args: &mut Args<'_>, style: Style) -> Result<Value,
     Ok(Value::string(out))
 }
 
+/// A value as JSON behind `out`.
+pub(crate) fn plain(ctx: &mut Ctx<'_>, value: &Value, out: &mut String) -> Result<(), Fault> {
+    write(ctx, value, Style::SPACED, out)
+}
+
 struct Writer<'c, 'x> {
     ctx: &'c mut Ctx<'x>,
     style: Style,

@@ -365,8 +365,9 @@ pub(super) fn rows(capability: Capability) -> Rows {
                         "Ceiling",
                         Some((Layer::Broker, "{}/.synsema/state/p.db")),
                     ),
+                    Refused("notebook p", "Ceiling", Some((Layer::Broker, "p"))),
                 ],
-                // The notebook is in memory: there is nothing on a disk to reach.
+                // This run's program has no folder of its own: its notebook is in memory. The launcher's tests show the file.
                 twin: Twin::NoWay,
             },
             language: Language::Built(Built {

@@ -7,10 +7,11 @@
 //! Invariant: a result has at most [`MOST_ROWS`] rows, and each is paid for as it is read.
 
 mod connection;
+mod kept;
 mod storage;
 
 use connection::Mode;
-pub(crate) use storage::Place;
+pub(super) use kept::{Kept, Row};
 
 use super::{Args, Builtin, Cost, Ctx};
 use crate::partition::Core;
@@ -25,6 +26,7 @@ use policies::scope::Database;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, ErrorCode, Statement};
 use std::sync::atomic::Ordering;
+use storage::Place;
 
 const WHY: &str = "this run has no database drivers";
 /// Rows of one result.

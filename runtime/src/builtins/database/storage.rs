@@ -31,11 +31,10 @@ pub(super) const NAME: &str = "thirdwall";
 
 /// Where a database is kept.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(super) enum Place {
     /// A file that the program named.
     File(String),
     /// The program's notebook.
-    #[expect(dead_code, reason = "the notebook is in memory; what keeps it in a file comes next")]
     Notebook(String),
 }
 

@@ -1,18 +1,22 @@
 //! The notebook: what a program remembers, its rules, and the progress of its work.
 //!
-//! It is in memory, for the run, and shared by the program's agents. Everything in it asks for `memory` under the
+//! It is kept in a file beside the program ([`kept`]) where the host has one for it, else in memory, for the run; it is
+//! shared by the program's agents. Everything in it asks for `memory` under the
 //! name that the program declared.
 //!
 //! Invariant: secrets and tasks come in as text.
 
+mod kept;
 mod progress;
 
+use super::database::Kept;
 use super::{Args, Builtin, Cost, Ctx};
 use crate::partition::Core;
 use crate::vm::agents::cross;
 use crate::vm::render::{display, inside};
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::{Key, Value};
+use kept::Change;
 use policies::capability::Capability;
 
 pub(super) use progress::TABLE as PROGRESS;
@@ -56,19 +60,55 @@ struct Notebook {
     made: i64,
     rules: Vec<Rule>,
     progress: indexmap::IndexMap<String, progress::Work>,
+    /// Where it is kept, once that is known.
+    kept: Option<Option<Kept>>,
+    /// The state of the file that this is a copy of.
+    seen: Option<i64>,
+    /// What the file doesn't have yet.
+    changes: Vec<Change>,
 }
 
 /// Asks the gate, then works on the notebook.
 fn open<T>(ctx: &mut Ctx<'_>, f: impl FnOnce(&mut Notebook) -> T) -> Result<T, Fault> {
     let name = ctx.core.gate.notebook().unwrap_or_else(|| stem(ctx.core));
     ctx.ask(Capability::Memory, Some(&name))?;
-    let mut board = ctx.core.shared.borrow_mut();
-    let slot = board.keep.entry("notebook").or_insert_with(|| Box::new(Notebook::default()));
-    Ok(match slot.downcast_mut::<Notebook>() {
-        Some(notebook) => f(notebook),
-        // Nobody else keeps anything under this name.
-        None => f(&mut Notebook::default()),
-    })
+    // Out of the board while it works: its file needs the partition.
+    let slot = ctx.core.shared.borrow_mut().keep.remove(KEEP);
+    let mut notebook = slot.and_then(|slot| slot.downcast::<Notebook>().ok()).unwrap_or_default();
+    let done = used(ctx, &name, &mut notebook, f);
+    ctx.core.shared.borrow_mut().keep.insert(KEEP, notebook);
+    done
+}
+
+const KEEP: &str = "notebook";
+
+fn used<T>(
+    ctx: &mut Ctx<'_>,
+    name: &str,
+    notebook: &mut Notebook,
+    f: impl FnOnce(&mut Notebook) -> T,
+) -> Result<T, Fault> {
+    let kept = match notebook.kept.take() {
+        Some(kept) => kept,
+        None => kept::find(ctx, name)?,
+    };
+    let Some(kept) = kept else {
+        notebook.kept = Some(None);
+        let done = f(notebook);
+        notebook.changes.clear();
+        return Ok(done);
+    };
+    let done = kept::renew(ctx, &kept, notebook).map(|()| f(notebook)).and_then(|done| {
+        if kept::changes(ctx.name) {
+            kept::write(ctx, &kept, notebook)?;
+        }
+        Ok(done)
+    });
+    if done.is_err() {
+        kept::give_up(ctx, &kept, notebook);
+    }
+    notebook.kept = Some(Some(kept));
+    done
 }
 
 /// The program's file without folder and ending: the name that is proposed.
@@ -112,6 +152,7 @@ fn remember(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         notebook.made += 1;
         let tags = Value::list(tags);
         notebook.entries.push(Entry { id: notebook.made, category, content, tags });
+        notebook.changes.push(Change::Entry(notebook.made));
         Some(notebook.made)
     })?;
     id.map(Value::Int)
@@ -187,6 +228,7 @@ fn forget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let (gone, length) = open(ctx, |notebook| {
         let at = notebook.entries.binary_search_by_key(&id, |e| e.id).ok();
         let gone = at.map(|at| notebook.entries.remove(at));
+        notebook.changes.extend(gone.as_ref().map(|entry| Change::Gone(entry.id)));
         (gone, notebook.entries.len())
     })?;
     ctx.charge(length as u64 / 64)?;
@@ -217,6 +259,9 @@ fn add_rule(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let (full, length) = open(ctx, |notebook| {
         let at = notebook.rules.iter().position(|r| r.name.as_text() == rule.name.as_text());
         let full = at.is_none() && notebook.rules.len() >= MAX_ENTRIES;
+        if !full {
+            notebook.changes.extend(rule.name.as_text().map(|name| Change::Rule(name.to_owned())));
+        }
         match at {
             Some(at) => notebook.rules[at] = rule,
             None if !full => notebook.rules.push(rule),

@@ -1,6 +1,7 @@
 //! Progress: named work in steps, each pending, running, done or failed.
 
 use super::super::{Args, Builtin, Cost, Ctx};
+use super::kept::Change;
 use super::{Notebook, open};
 use crate::vm::render::{display, inside};
 use crate::vm::trap::{Fault, raised};
@@ -44,7 +45,7 @@ const MAX_WORKS: usize = 100;
 const MAX_NAME: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Pending,
     Running,
     Done,
@@ -52,6 +53,21 @@ enum State {
 }
 
 impl State {
+    /// As a notebook's file has it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            State::Pending => "pending",
+            State::Running => "running",
+            State::Done => "done",
+            State::Failed => "failed",
+        }
+    }
+
+    /// From what a notebook's file has.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        [State::Pending, State::Running, State::Done, State::Failed].into_iter().find(|s| s.word() == word)
+    }
+
     fn sign(self) -> char {
         match self {
             State::Pending => ' ',
@@ -63,15 +79,15 @@ impl State {
 }
 
 /// Texts are values: so their bytes are counted.
-struct Step {
-    name: Value,
-    state: State,
-    note: Value,
+pub(super) struct Step {
+    pub(super) name: Value,
+    pub(super) state: State,
+    pub(super) note: Value,
 }
 
 /// Work in steps.
 pub(super) struct Work {
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
 }
 
 /// As it is shown in messages.
@@ -108,6 +124,7 @@ fn create(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
                     && w.steps.iter().zip(&steps).all(|(a, b)| a.name.as_text() == b.name.as_text())
             });
             if !same {
+                notebook.changes.push(Change::Work(name.clone()));
                 notebook.progress.insert(name, Work { steps });
             }
         }
@@ -137,6 +154,7 @@ fn mark(ctx: &mut Ctx<'_>, args: &mut Args<'_>, state: State) -> Result<Value, F
         let found = found.ok_or_else(|| format!("progress '{name}' has no step '{step}'"))?;
         found.state = state;
         found.note = note;
+        notebook.changes.push(Change::Work(name.clone()));
         Ok::<_, String>(Value::Nothing)
     })?
     .map_err(|e| raised(format!("{builtin}: {e}")))
