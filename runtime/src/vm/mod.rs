@@ -1,12 +1,15 @@
 //! The machine: runs until done, out of fuel, or waiting for an effect.
 
+mod access;
 pub mod agents;
+mod calling;
 pub mod compare;
 pub(crate) mod cycles;
 pub mod decimal;
 mod dispatch;
 mod frame;
 mod machine;
+mod map;
 pub mod number;
 pub mod ops;
 pub mod other;
@@ -28,10 +31,10 @@ pub(crate) fn field_of(
     name: &str,
     core: &crate::partition::Core,
 ) -> Result<value::Value, trap::Fault> {
-    steps::field(value, name, core, steps::Member::Plain)
+    access::field(value, name, core, access::Member::Plain)
 }
 
 /// A map of capabilities and scopes as a ceiling.
 pub(crate) fn ceiling_of(map: &value::Map) -> Result<policies::ceiling::Ceiling, trap::Fault> {
-    steps::ceiling_of(map, false)
+    calling::ceiling_of(map, false)
 }

@@ -1,12 +1,10 @@
 //! What instructions do off the fast path.
 
 use super::compare::{equal, order};
-use super::machine::Machine;
-use super::ops::{Arith, arith, key_text, truthy};
+use super::ops::{Arith, arith, truthy};
 use super::other::Other;
-use super::render::{inside, type_name};
 use super::trap::{Fault, raised};
-use super::value::{Key, Map, Record, Value};
+use super::value::Value;
 use crate::builtins::{Args, Builtin, Cost, Ctx, Profile, Resume, Run};
 use crate::bytecode::{Ins, Op, WINDOW};
 use crate::partition::gate::Elsewhere;
@@ -14,6 +12,8 @@ use crate::partition::{Core, Profile as Wanted};
 use policies::layer::Layer;
 use std::cmp::Ordering;
 use std::rc::Rc;
+
+pub(super) use super::access::{Member, each_next, field, index, iterable, position, put};
 
 pub(super) type Regs = [Value; WINDOW];
 
@@ -303,135 +303,6 @@ pub(super) fn contains(regs: &mut Regs, a: u8, b: u8, locals: u8, core: &mut Cor
     Ok(result)
 }
 
-/// A position in something of a length; negative ones count from the end.
-pub(crate) fn position(index: &Value, length: usize, what: &str) -> Result<usize, Fault> {
-    let i = match index {
-        Value::Int(i) => *i,
-        Value::Float(f) if f.fract() == 0.0 && f.abs() < 9e15 => *f as i64,
-        other => return Err(raised(format!("index must be an integer, got {}", inside(other)))),
-    };
-    let at = if i < 0 { i + length as i64 } else { i };
-    if at < 0 || at >= length as i64 {
-        return Err(raised(format!("Index {i} out of bounds ({what} length {length})")));
-    }
-    Ok(at as usize)
-}
-
-/// `c[i]`.
-pub(crate) fn index(c: &Value, i: &Value, core: &Core) -> Result<Value, Fault> {
-    match c {
-        Value::List(list) => {
-            let at = position(i, list.items().len(), "list")?;
-            Ok(list.items()[at].clone())
-        }
-        Value::Map(map) => match key_text(i) {
-            Some(key) => map.get(&key).cloned().ok_or_else(|| no_key(&key)),
-            None => Err(raised(format!("a map key must be text, got {}", type_name(i)))),
-        },
-        Value::Short(_) | Value::Text(_) => {
-            let text = c.as_text().unwrap_or("");
-            let at = position(i, c.chars(), "text")?;
-            if c.chars() == text.len() {
-                return Ok(Value::text(&text[at..=at]));
-            }
-            Ok(text.chars().nth(at).map_or(Value::Nothing, Value::char))
-        }
-        Value::Record(_) => match i.as_text() {
-            Some(name) => field(c, name, core, Member::Plain),
-            None => Err(raised(format!("Cannot index {}", type_name(c)))),
-        },
-        Value::Other(o) => match &o.inner {
-            Other::Bytes(bytes) => {
-                let at = position(i, bytes.len(), "bytes")?;
-                Ok(Value::Int(i64::from(bytes[at])))
-            }
-            Other::Foreign(f) => match f.index(i) {
-                Some(result) => result.map_err(Fault::from),
-                None => Err(raised(format!("Cannot index {}", type_name(c)))),
-            },
-            _ => match i.as_text() {
-                Some(name) => field(c, name, core, Member::Plain),
-                None => Err(raised(format!("Cannot index {}", type_name(c)))),
-            },
-        },
-        _ => Err(raised(format!("Cannot index {}", type_name(c)))),
-    }
-}
-
-fn no_key(key: &str) -> Fault {
-    raised(format!("Map has no key '{key}'"))
-}
-
-/// How a member is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Member {
-    Plain,
-    Of,
-    Called,
-}
-
-/// `m.k`.
-pub(crate) fn field(value: &Value, name: &str, core: &Core, how: Member) -> Result<Value, Fault> {
-    match value {
-        Value::Map(map) => map
-            .get(name)
-            .cloned()
-            .ok_or_else(|| if how == Member::Called { method(value, name) } else { no_key(name) }),
-        Value::Record(record) => match record.field(name) {
-            Some(i) => Ok(record.values[i].clone()),
-            None => Err(raised(format!("{} has no field '{name}'", record.shape.name))),
-        },
-        Value::Other(o) => match &o.inner {
-            Other::Module(module) => match module.exports.get(name) {
-                Some(slot) => match &core.globals[*slot as usize] {
-                    Value::Unbound => Err(no_key(name)),
-                    v => Ok(v.clone()),
-                },
-                None => Err(no_key(name)),
-            },
-            Other::Enum(shape) => match shape.variants.iter().position(|(v, _)| **v == *name) {
-                Some(i) if shape.variants[i].1 == 0 => {
-                    Ok(Value::Record(Rc::new(Record::new(shape.clone(), Some(i), Vec::new()))))
-                }
-                Some(i) => Ok(Value::other(Other::Maker(shape.clone(), i))),
-                None => Err(raised(format!("enum {} has no variant '{name}'", shape.name))),
-            },
-            Other::Foreign(f) => f
-                .field(name)
-                .ok_or_else(|| raised(format!("Cannot read property '{name}' of {}", type_name(value)))),
-            _ => Err(raised(format!("Cannot read property '{name}' of {}", type_name(value)))),
-        },
-        _ if how == Member::Called => Err(method(value, name)),
-        _ => {
-            let hint = if how == Member::Of {
-                " — `of` takes the whole chain on its right: bind the inner value first"
-            } else {
-                ""
-            };
-            Err(raised(format!("Cannot read property '{name}' of {}{hint}", type_name(value))))
-        }
-    }
-}
-
-fn method(value: &Value, name: &str) -> Fault {
-    let form = match (name, value) {
-        ("append" | "push" | "add", _) => "set xs to append(xs, item)".to_owned(),
-        ("get", _) => "get(m, key, default)".to_owned(),
-        ("len" | "length" | "size", _) => "length(x)".to_owned(),
-        ("keys" | "values" | "items", _) => format!("{name}(m)"),
-        ("upper" | "lower" | "trim" | "split" | "replace", _) => format!("{name}(text, …)"),
-        _ if crate::builtins::find(name).is_some() => format!("{name}(x, …)"),
-        _ => format!("a task called with the value, {name}(x, …)"),
-    };
-    if let Value::Map(_) = value
-        && crate::builtins::find(name).is_none()
-        && !matches!(name, "append" | "push" | "add" | "get" | "len" | "size")
-    {
-        return no_key(name);
-    }
-    raised(format!("Synsema has no methods: {form}"))
-}
-
 /// `Undefined variable`, with the Synsema form of names known from elsewhere.
 pub(super) fn undefined(name: &str) -> Fault {
     let hint = match crate::builtins::hint(name) {
@@ -447,64 +318,6 @@ impl Core {
         let Some(source) = self.program.sources.get(file as usize) else { return String::new() };
         let rest = source.text.get(at as usize..).unwrap_or("");
         rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
-    }
-}
-
-/// A key of a map literal.
-pub(super) fn put(map: &mut Value, key: &Value, value: Value) -> Result<(), Fault> {
-    let Some(text) = key_text(key) else {
-        return Err(raised(format!("a map key must be text, got {}", type_name(key))));
-    };
-    let key = Key::of(key).unwrap_or_else(|| Key::new(&text));
-    if let Value::Map(map) = map {
-        Rc::make_mut(map).edit(|entries| entries.insert(key, value));
-    }
-    Ok(())
-}
-
-/// The next element of what a loop goes through; `at` is its state.
-#[inline]
-pub(super) fn each_next(collection: &Value, at: &mut i64) -> Option<Value> {
-    match collection {
-        Value::List(list) => {
-            let item = list.items().get(*at as usize)?.clone();
-            *at += 1;
-            Some(item)
-        }
-        Value::Map(map) => {
-            let (key, _) = map.inner().get_index(*at as usize)?;
-            *at += 1;
-            Some(key.value())
-        }
-        Value::Short(_) | Value::Text(_) => {
-            let c = collection.as_text()?.get(*at as usize..)?.chars().next()?;
-            *at += c.len_utf8() as i64;
-            Some(Value::char(c))
-        }
-        _ => {
-            if let Some(Other::Foreign(f)) = collection.as_other() {
-                if *at as usize >= f.length()? {
-                    return None;
-                }
-                let item = f.index(&Value::Int(*at))?.ok()?;
-                *at += 1;
-                return Some(item);
-            }
-            let byte = *collection.as_bytes()?.get(*at as usize)?;
-            *at += 1;
-            Some(Value::Int(i64::from(byte)))
-        }
-    }
-}
-
-/// Whether `each` can go through a value.
-pub(super) fn iterable(value: &Value) -> bool {
-    match value {
-        Value::List(_) | Value::Map(_) | Value::Short(_) | Value::Text(_) => true,
-        _ => {
-            value.as_bytes().is_some()
-                || matches!(value.as_other(), Some(Other::Foreign(f)) if f.length().is_some())
-        }
     }
 }
 
@@ -574,162 +387,6 @@ pub(super) fn is_variant(value: &Value, path: &Value, parts: usize) -> Result<bo
         }
         _ => false,
     })
-}
-
-impl Machine {
-    /// Calls a value that is neither task nor builtin: constructors.
-    pub(crate) fn call_other(&mut self, callee: &Value, first: usize, count: usize) -> Result<Value, Fault> {
-        let take = |stack: &mut Vec<Value>| -> Vec<Value> {
-            stack[first..first + count].iter_mut().map(std::mem::take).collect()
-        };
-        match callee.as_other() {
-            Some(Other::Type(shape)) => {
-                let wanted = shape.fields.len();
-                if count != wanted {
-                    return Err(raised(format!(
-                        "Type {} expects {wanted} {}, got {count}",
-                        shape.name,
-                        if wanted == 1 { "field" } else { "fields" }
-                    )));
-                }
-                let values = take(&mut self.stack);
-                Ok(Value::Record(Rc::new(Record::new(shape.clone(), None, values))))
-            }
-            Some(Other::Maker(shape, i)) => {
-                let (name, wanted) = &shape.variants[*i];
-                if count != *wanted {
-                    return Err(raised(format!(
-                        "variant {}.{name} expects {wanted} fields, got {count}",
-                        shape.name
-                    )));
-                }
-                let values = take(&mut self.stack);
-                Ok(Value::Record(Rc::new(Record::new(shape.clone(), Some(*i), values))))
-            }
-            _ => Err(raised(format!("Cannot call {}", type_name(callee)))),
-        }
-    }
-
-    /// Orders the arguments of a call with names: into the parameters' places. Gives their count.
-    pub(crate) fn place_named(
-        &mut self,
-        callee: &Value,
-        first: usize,
-        count: usize,
-        names: &[Rc<str>],
-    ) -> Result<usize, Fault> {
-        let positional = count - names.len();
-        let params: Vec<&str> = match callee {
-            Value::Task(task) => task.proto.params.iter().map(|p| &**p).collect(),
-            Value::Builtin(id) => {
-                let builtin = crate::builtins::get(*id);
-                if !builtin.named {
-                    let shown = inside(&self.stack[first + positional]);
-                    return Err(raised(format!(
-                        "{}() does not accept named arguments (got {} = {shown}); pass it by position",
-                        builtin.name, names[0]
-                    )));
-                }
-                if positional > usize::from(builtin.positional) {
-                    return Err(raised(too_many(builtin, positional)));
-                }
-                builtin.params.to_vec()
-            }
-            other => match other.as_other() {
-                Some(Other::Type(shape)) => shape.fields.iter().map(|f| &**f).collect(),
-                _ => return Err(raised("this can't be called with named arguments")),
-            },
-        };
-        if let Value::Task(task) = callee
-            && positional > params.len()
-        {
-            return Err(raised(super::machine::too_many(&task.proto, count)));
-        }
-        let mut placed: Vec<Option<Value>> = vec![None; params.len()];
-        for (i, slot) in placed.iter_mut().enumerate().take(positional) {
-            *slot = Some(std::mem::take(&mut self.stack[first + i]));
-        }
-        for (i, name) in names.iter().enumerate() {
-            let value = std::mem::take(&mut self.stack[first + positional + i]);
-            let Some(at) = params.iter().position(|p| *p == &**name) else {
-                return Err(raised(format!("unknown parameter '{name}'")));
-            };
-            if placed[at].replace(value).is_some() {
-                return Err(raised(format!("duplicate argument '{name}'")));
-            }
-        }
-        let last = placed.iter().rposition(Option::is_some).map_or(0, |i| i + 1);
-        self.room(first + last);
-        for (i, value) in placed.into_iter().take(last).enumerate() {
-            let value = match (value, callee) {
-                (Some(value), _) => value,
-                (None, Value::Task(task)) if !task.proto.defaults[i] => {
-                    return Err(raised(super::machine::missing(&task.proto, i)));
-                }
-                (None, Value::Task(_) | Value::Builtin(_)) => Value::Unbound,
-                (None, _) => Value::Nothing,
-            };
-            self.stack[first + i] = value;
-        }
-        if let Value::Builtin(id) = callee {
-            let builtin = crate::builtins::get(*id);
-            for i in 0..usize::from(builtin.required) {
-                if i >= last || matches!(self.stack[first + i], Value::Unbound) {
-                    return Err(raised(format!(
-                        "{}() is missing argument '{}'",
-                        builtin.name, builtin.params[i]
-                    )));
-                }
-            }
-        }
-        Ok(last)
-    }
-
-    /// The ceiling that `sandbox under` names: a map of capability and scopes.
-    pub(crate) fn under(&mut self, caps: &Value) -> Result<(), Fault> {
-        let Value::Map(map) = caps else {
-            return Err(raised(format!(
-                "sandbox under expects a map of capabilities, got {}",
-                type_name(caps)
-            )));
-        };
-        let allowed = ceiling_of(map, true)?;
-        self.core.gate.enter_under(allowed);
-        Ok(())
-    }
-}
-
-/// `{name: scope | [scopes] | nothing}` as a ceiling.
-pub(crate) fn ceiling_of(map: &Map, delegable: bool) -> Result<policies::ceiling::Ceiling, Fault> {
-    use policies::capability::Capability;
-    use policies::ceiling::{Ceiling, Grant};
-    let mut grants = Vec::new();
-    for (key, value) in map.entries() {
-        let name = key.as_str();
-        let Some(capability) = Capability::from_name(name) else {
-            return Err(raised(format!("unknown capability '{name}'")));
-        };
-        let local = matches!(
-            capability,
-            Capability::Stdout | Capability::Stdin | Capability::Time | Capability::Random
-        );
-        if delegable && local {
-            return Err(raised(format!("{name} is process-local")));
-        }
-        let scopes: Vec<Value> = match value {
-            Value::Nothing => Vec::new(),
-            Value::List(list) => list.items().to_vec(),
-            one => vec![one.clone()],
-        };
-        if scopes.is_empty() {
-            grants.push(Grant::whole(capability));
-        }
-        for scope in scopes {
-            let text = super::render::display(&scope);
-            grants.push(Grant::new(capability, Some(&text)).map_err(|e| raised(e.to_string()))?);
-        }
-    }
-    Ok(Ceiling::of(grants))
 }
 
 /// Whether a value is true; the fast cases are the caller's.
