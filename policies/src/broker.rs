@@ -180,6 +180,8 @@ pub struct Child {
     pub env: BTreeMap<String, String>,
     /// Until it is killed, in milliseconds.
     pub timeout_ms: u64,
+    /// Fuel, where the caller's is limited. The supervisor gives no more than is left of the jail's.
+    pub fuel: Option<u64>,
     /// Its folder, where not the caller's.
     pub cwd: Option<String>,
     /// Its name in messages.
@@ -242,6 +244,9 @@ pub struct Ran {
     pub timed_out: bool,
     /// Tokens of its model calls.
     pub llm_tokens: u64,
+    /// Fuel that it used, its own children's with it.
+    #[serde(default)]
+    pub fuel: u64,
 }
 
 /// What is answered.
@@ -555,6 +560,7 @@ mod tests {
                 profile: Profile::Pure,
                 env: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
                 timeout_ms: 1000,
+                fuel: Some(7),
                 cwd: None,
                 filename: "<program>".to_owned(),
             };

@@ -5,7 +5,7 @@
 
 use crate::audit::Entry;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// First bytes of a job: name and version.
 pub const MAGIC: [u8; 8] = *b"3wall\0\0\x01";
@@ -17,6 +17,15 @@ pub const MAX_SOURCE: usize = 64 << 20;
 pub const MAX_MODULES: usize = 1000;
 /// Bytes of a frame's payload at most; a longer print is split.
 pub const MAX_FRAME: usize = 16 << 20;
+
+/// Bytes of a frame's JSON at most: what is parsed takes many times its length.
+pub const MAX_JSON: usize = 2 << 20;
+/// Bytes of one text of an error at most: what is longer is cut when it is sent.
+const MAX_ERROR: usize = 48 << 10;
+/// Likewise, of an audit entry.
+const MAX_ENTRY: usize = 8 << 10;
+/// Functions of an error's stack at most.
+const MAX_STACK: usize = 64;
 
 /// What the runtime does with the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -377,16 +386,69 @@ pub fn encode_print(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(rest.as_bytes());
 }
 
-/// Adds a frame to bytes that will be sent. A text or a JSON payload beyond the bound is cut or left out.
+/// Adds a frame to bytes that will be sent. A text beyond the bound is cut; so are an error's texts.
 pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     match frame {
         Frame::Print(text) => encode_print(text, out),
         Frame::PrintPart(text) => plain(PRINT_PART, text, out),
         Frame::Log(text) => plain(LOG, text, out),
-        Frame::Error(error) => json(ERROR, error, out),
-        Frame::Audit(entry) => json(AUDIT, entry, out),
+        Frame::Error(error) if is_short(error) => json(ERROR, error, out),
+        Frame::Error(error) => json(ERROR, &shortened(error), out),
+        Frame::Audit(entry) => json(AUDIT, &shortened_entry(entry), out),
         Frame::Want(want) => json(WANT, want, out),
         Frame::End(end) => json(END, end, out),
+    }
+}
+
+/// Whether it fits, even if each byte of it takes six in JSON.
+fn is_short(error: &ErrorFrame) -> bool {
+    let lines = [&error.file, &error.source].into_iter().flatten();
+    let texts = [&error.text, &error.message, &error.category];
+    texts.into_iter().chain(lines).all(|text| text.len() <= MAX_ERROR)
+        && error.stack.len() <= MAX_STACK
+        && error.stack.iter().map(String::len).sum::<usize>() <= MAX_ERROR
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut end = most;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{} …", &text[..end])
+}
+
+/// An entry whose texts fit: a denial is never left out for the length of what was asked for.
+fn shortened_entry(entry: &Entry) -> Cow<'_, Entry> {
+    let texts = [&entry.context, &entry.capability, &entry.source, &entry.reason, &entry.target];
+    if texts.into_iter().chain(&entry.file).all(|text| text.len() <= MAX_ENTRY) {
+        return Cow::Borrowed(entry);
+    }
+    let of = |text: &str| cut(text, MAX_ENTRY);
+    Cow::Owned(Entry {
+        context: of(&entry.context),
+        capability: of(&entry.capability),
+        source: of(&entry.source),
+        reason: of(&entry.reason),
+        target: of(&entry.target),
+        file: entry.file.as_deref().map(of),
+        ..entry.clone()
+    })
+}
+
+fn shortened(error: &ErrorFrame) -> ErrorFrame {
+    ErrorFrame {
+        text: cut(&error.text, MAX_ERROR),
+        message: cut(&error.message, MAX_ERROR),
+        category: cut(&error.category, 64),
+        file: error.file.as_ref().map(|text| cut(text, 4096)),
+        line: error.line,
+        column: error.column,
+        source: error.source.as_ref().map(|text| cut(text, MAX_ERROR)),
+        denied: error.denied,
+        stack: error.stack.iter().take(MAX_STACK).map(|text| cut(text, MAX_ERROR / MAX_STACK)).collect(),
     }
 }
 
@@ -406,7 +468,7 @@ fn plain(kind: u8, text: &str, out: &mut Vec<u8>) {
 
 fn json(kind: u8, value: &impl Serialize, out: &mut Vec<u8>) {
     if let Ok(bytes) = serde_json::to_vec(value)
-        && bytes.len() <= MAX_FRAME
+        && bytes.len() <= MAX_JSON
     {
         head(kind, bytes.len(), out);
         out.extend(bytes);
@@ -460,8 +522,9 @@ impl FrameDecoder {
             return Err(Broken::Kind(kind));
         }
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        if length > MAX_FRAME {
-            return Err(Broken::TooLong { what: "a frame", length: length as u64, limit: MAX_FRAME });
+        let limit = if (ERROR..=WANT).contains(&kind) { MAX_JSON } else { MAX_FRAME };
+        if length > limit {
+            return Err(Broken::TooLong { what: "a frame", length: length as u64, limit });
         }
         let Some(payload) = body.get(..length) else { return Ok(None) };
         let text = || std::str::from_utf8(payload).map(str::to_owned).map_err(|_| Broken::Text);
@@ -542,6 +605,33 @@ mod tests {
         assert!(matches!(refuse(&[PRINT, 255, 255, 255, 255]), Some(Broken::TooLong { .. })));
         assert_eq!(refuse(&[PRINT, 1, 0, 0, 0, 0xff]), Some(Broken::Text));
         assert!(matches!(refuse(&[END, 2, 0, 0, 0, b'{', b'}']), Some(Broken::Json { .. })));
+    }
+
+    #[test]
+    fn a_long_error_arrives_cut() {
+        let long = "\u{1}é".repeat(1 << 20);
+        let error = ErrorFrame {
+            text: long.clone(),
+            message: long.clone(),
+            category: "Runtime error".into(),
+            file: Some("a.syn".into()),
+            line: Some(1),
+            column: None,
+            source: Some(long.clone()),
+            denied: false,
+            stack: vec![long; 100],
+        };
+        let mut bytes = Vec::new();
+        encode(&Frame::Error(error), &mut bytes);
+        assert!(bytes.len() <= MAX_JSON + 5);
+        let mut decoder = FrameDecoder::new();
+        decoder.push(&bytes);
+        let Some(Frame::Error(read)) = decoder.next_frame().unwrap() else { panic!("no error") };
+        assert!(read.text.ends_with('…') && read.text.len() > 40_000 && read.stack.len() == MAX_STACK);
+        // What claims to be longer is refused by its head alone.
+        let mut decoder = FrameDecoder::new();
+        decoder.push(&[ERROR, 1, 0, 0x20, 0]);
+        assert!(matches!(decoder.next_frame(), Err(Broken::TooLong { limit: MAX_JSON, .. })));
     }
 
     #[test]

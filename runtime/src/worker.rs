@@ -568,6 +568,10 @@ impl Host for Outside {
         self.out.borrow_mut().flush();
     }
 
+    fn delivers(&self) -> bool {
+        !self.out.borrow().broken
+    }
+
     fn args(&self) -> Vec<String> {
         self.args.clone()
     }

@@ -80,6 +80,10 @@ pub struct Children {
     pub nesting: Nesting,
     /// The limits that this jail was planned with.
     pub limits: Limits,
+    /// Fuel that is left for children, where the jail's is limited.
+    pub fuel: Option<u64>,
+    /// Bytes of a runtime's heap, where that is limited.
+    pub heap: Option<u64>,
     /// Files of this jail's control groups through which a child's supervisor enters them: what the child uses then counts
     /// here too. Empty where groups can't nest.
     pub groups: Vec<OwnedFd>,
@@ -122,6 +126,10 @@ pub struct Order {
     pub base: Base,
     /// Its limits.
     pub limits: LimitSettings,
+    /// Its fuel.
+    pub fuel: Option<u64>,
+    /// Bytes of its heap.
+    pub heap: Option<u64>,
     /// How deep it is.
     pub nesting: Nesting,
     /// Whom to send the pidfd of its jail's init.
@@ -227,6 +235,11 @@ impl Children {
             env: child.env,
             base: Base { workdir: cwd, home: base.home.clone() },
             limits,
+            fuel: match (self.fuel, child.fuel) {
+                (Some(left), Some(asked)) => Some(left.min(asked)),
+                (left, asked) => left.or(asked),
+            },
+            heap: self.heap,
             nesting: Nesting { depth: self.nesting.depth + 1, ..self.nesting },
             started: told,
         };
@@ -314,6 +327,8 @@ impl Children {
             env: command.env,
             base: Base { workdir, home: base.home.clone() },
             limits,
+            fuel: None,
+            heap: None,
             nesting: self.nesting,
             started: told,
         };
@@ -502,8 +517,8 @@ impl Running {
         collected().saturating_sub(before)
     }
 
-    /// What it left behind, as the JSON of a [`Ran`] or an [`Exited`]; a command's audit goes to this jail's.
-    pub(super) fn result(mut self, tell: &mut dyn FnMut(Entry)) -> Result<Vec<u8>, No> {
+    /// What it left behind, as the JSON of a [`Ran`] or an [`Exited`], and its fuel; a command's audit goes to this jail's.
+    pub(super) fn result(mut self, tell: &mut dyn FnMut(Entry)) -> Result<(Vec<u8>, u64), No> {
         self.collect();
         let mut file = File::from(self.result.try_clone().map_err(|_| No::kernel(Errno::EMFILE))?);
         let mut bytes = Vec::new();
@@ -512,29 +527,28 @@ impl Running {
             return match serde_json::from_slice::<Result<Exited, String>>(&bytes) {
                 Ok(Ok(mut exited)) => {
                     std::mem::take(&mut exited.audit).into_iter().for_each(tell);
-                    serde_json::to_vec(&exited).map_err(|_| No::kernel(Errno::EINVAL))
+                    serde_json::to_vec(&exited).map(|json| (json, 0)).map_err(|_| No::kernel(Errno::EINVAL))
                 }
                 Ok(Err(why)) => Err(No::misuse(why)),
                 Err(_) => Err(No::misuse("the command's supervisor was killed")),
             };
         }
-        match serde_json::from_slice::<Result<Ran, String>>(&bytes) {
-            Ok(Ok(ran)) => serde_json::to_vec(&ran).map_err(|_| No::kernel(Errno::EINVAL)),
-            Ok(Err(why)) => Err(No::misuse(why)),
+        let ran = match serde_json::from_slice::<Result<Ran, String>>(&bytes) {
+            Ok(Ok(ran)) => ran,
+            Ok(Err(why)) => return Err(No::misuse(why)),
             // It was killed: by the kernel, for memory that this jail's group counts too.
-            Err(_) => {
-                let ran = Ran {
-                    ok: false,
-                    output: Vec::new(),
-                    errors: vec!["run_program: the child's supervisor was killed".to_owned()],
-                    audit: Vec::new(),
-                    exit: None,
-                    timed_out: false,
-                    llm_tokens: 0,
-                };
-                serde_json::to_vec(&ran).map_err(|_| No::kernel(Errno::EINVAL))
-            }
-        }
+            Err(_) => Ran {
+                ok: false,
+                output: Vec::new(),
+                errors: vec!["run_program: the child's supervisor was killed".to_owned()],
+                audit: Vec::new(),
+                exit: None,
+                timed_out: false,
+                llm_tokens: 0,
+                fuel: 0,
+            },
+        };
+        serde_json::to_vec(&ran).map(|json| (json, ran.fuel)).map_err(|_| No::kernel(Errno::EINVAL))
     }
 
     /// Waits for the child's supervisor, which has ended or was killed.

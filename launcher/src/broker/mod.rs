@@ -233,7 +233,11 @@ impl Broker {
         let Some(mut running) = self.running.take() else { return Ok(()) };
         spent(running.spent());
         let id = running.id;
-        let reply = running.result(tell).and_then(Reply::bytes);
+        let ran = running.result(tell);
+        if let (Ok((_, fuel)), Some(left)) = (&ran, self.children.as_mut().and_then(|all| all.fuel.as_mut())) {
+            *left = left.saturating_sub(*fuel);
+        }
+        let reply = ran.and_then(|(json, _)| Reply::bytes(json));
         self.bucket.take(CHILD_COST);
         self.send(id, &reply.unwrap_or_else(|no| Reply::of(Answer::Refused(no.refused))))
     }

@@ -47,8 +47,9 @@ impl Nesting {
 /// Runs the order in a jail of its own. Called in a fork of the caller's supervisor.
 pub(super) fn start(order: Order) -> Result<Ran, String> {
     let timeout = order.limits.wall.and_then(policies::limits::Setting::value);
+    let fuel = order.fuel;
     match run(order) {
-        Ok(report) => Ok(ran(report, timeout)),
+        Ok(report) => Ok(ran(report, timeout, fuel)),
         Err(error) => Err(format!("failed to {}", super::chain(&error))),
     }
 }
@@ -130,13 +131,15 @@ fn run(order: Order) -> Result<Report, Error> {
     let program = Program::of_text(&order.filename, order.source);
     let mut header = JobHeader::run(&order.filename, Some(order.ceiling.to_string()));
     header.profile = language_profile;
+    header.fuel = order.fuel;
+    header.heap = order.heap;
     header.env.clone_from(&plan.environment);
     header.workdir = Some(order.base.workdir.clone());
     header.home.clone_from(&order.base.home);
     header.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let extras = Extras {
+        lending: Lending::of(&request, order.nesting, &header),
         job: Some(program.job(header)?),
-        lending: Lending::of(&request, order.nesting),
         started: Some(order.started),
         ..Extras::default()
     };
@@ -144,7 +147,7 @@ fn run(order: Order) -> Result<Report, Error> {
 }
 
 /// The report as a program sees it.
-fn ran(report: Report, timeout: Option<Millis>) -> Ran {
+fn ran(report: Report, timeout: Option<Millis>, fuel: Option<u64>) -> Ran {
     let why = why(&report, timeout);
     let mut errors: Vec<String> = why.map(|why| format!("run_program: {why}")).into_iter().collect();
     errors.extend(report.errors);
@@ -157,6 +160,8 @@ fn ran(report: Report, timeout: Option<Millis>) -> Ran {
         exit: report.exit.filter(|_| by_itself),
         timed_out: report.timed_out,
         llm_tokens: report.llm_tokens,
+        // One that was killed couldn't say: it counts as if it had used all.
+        fuel: report.usage.fuel.or(fuel).unwrap_or(0),
     }
 }
 

@@ -25,6 +25,7 @@ use policies::{
     request::{self, Request, Subject, Terminal},
     scope::Base,
     units::Bytes,
+    wire::JobHeader,
 };
 use std::{
     fs::File,
@@ -75,6 +76,8 @@ pub(super) struct Lending {
     pub(super) nesting: Nesting,
     /// The folder of the program's file: there its notebook is kept.
     pub(super) beside: Option<String>,
+    pub(super) fuel: Option<u64>,
+    pub(super) heap: Option<u64>,
 }
 
 /// Where the streams of a run go.
@@ -155,19 +158,15 @@ impl Streams {
 
 impl Lending {
     /// To a language runtime at the top, or nested; nothing to a foreign command.
-    pub(super) fn of(request: &Request, nesting: Nesting) -> Option<Self> {
+    pub(super) fn of(request: &Request, nesting: Nesting, header: &JobHeader) -> Option<Self> {
         let profile = match request.subject() {
             Subject::Runtime { profile: request::Profile::Pure } => Profile::Pure,
             Subject::Runtime { profile: request::Profile::Native } => Profile::Native,
             Subject::Command { .. } => return None,
         };
-        Some(Self {
-            ceiling: request.ceiling().clone(),
-            base: request.base().clone(),
-            profile,
-            nesting,
-            beside: None,
-        })
+        let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
+        let (fuel, heap) = (header.fuel, header.heap);
+        Some(Self { ceiling, base, profile, nesting, beside: None, fuel, heap })
     }
 
     /// With the folder that a program's own state is kept in. The pure profile keeps it in memory.
@@ -183,7 +182,7 @@ impl Lending {
 }
 
 fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>) -> io::Result<Lent> {
-    let Lending { ceiling, base, profile, nesting, beside } = lending;
+    let Lending { ceiling, base, profile, nesting, beside, fuel, heap } = lending;
     let children = if ceiling.has(Capability::SandboxRun) || ceiling.has(Capability::Exec) {
         let groups = cgroup.map_or(Ok(Vec::new()), Cgroup::nesting)?;
         let limits = plan.limits.clone();
@@ -193,6 +192,8 @@ fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>) -> io::Result<Le
             profile,
             nesting,
             limits,
+            fuel,
+            heap,
             groups,
         })
     } else {

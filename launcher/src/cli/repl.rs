@@ -63,8 +63,8 @@ pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
         None
     };
     let extras = Extras {
+        lending: Lending::of(&request, Nesting::top(), &header),
         job: Some(program.job(header)?),
-        lending: Lending::of(&request, Nesting::top()),
         ..Extras::default()
     };
     let ran = launch::start(plan, &host, extras, streams);

@@ -137,11 +137,11 @@ fn of_program(
         streams.no_input();
     }
     let extras = Extras {
-        job: Some(program.job(header)?),
-        lending: Lending::of(&request, Nesting::top()).map(|lending| {
+        lending: Lending::of(&request, Nesting::top(), &header).map(|lending| {
             // Only what runs keeps a notebook: tests start from nothing.
             if mode == Mode::Run { lending.beside(&args.file) } else { lending }
         }),
+        job: Some(program.job(header)?),
         ..Extras::default()
     };
     let (report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;

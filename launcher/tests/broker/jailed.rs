@@ -48,6 +48,20 @@ fn act() {
         ["flood", top] => loop {
             assert_eq!(peer.read(&format!("{top}/../x")), Err(By::Ceiling));
         },
+        ["flood of sources"] => loop {
+            // Beyond the bound the collected is thrown away, and it begins anew.
+            let _told = peer.source(&vec![b'x'; broker::MOST_PIECE]);
+        },
+        ["flood of files", top] => loop {
+            let reply = peer.ask(&Request::Replace { path: format!("{top}/flood") });
+            assert!(reply.file.is_some());
+        },
+        ["flood of frames", what] => flood_of_frames(what),
+        ["goodbye"] => {
+            // An empty message is the end of the conversation, as an empty read is; nobody is harmed by it.
+            assert_eq!(Peer::send_bytes(b"", &[]).unwrap(), 0);
+            assert!(Peer::receive().is_none(), "an answer to nothing");
+        }
         ["flood without reading"] => loop {
             peer.send(&Request::Look { path: "/x".into() });
         },
@@ -239,6 +253,7 @@ fn everything(filename: &str) -> broker::Child {
         profile: broker::Profile::Native,
         env: BTreeMap::new(),
         timeout_ms: 60_000,
+        fuel: None,
         cwd: None,
         filename: filename.to_owned(),
     }
@@ -336,11 +351,57 @@ fn breach(peer: &mut Peer, how: &str) {
             let _sent = Peer::send_bytes(&answer, &[]);
         }
         "descriptor" => send_with_descriptor(&right(2)),
+        // The channel's own end, so that it would keep itself alive; and as many as a message can carry.
+        "own end" => sent(Peer::send_bytes(&right(2), &[broker::DESCRIPTOR])),
+        "many descriptors" => sent(Peer::send_bytes(&right(2), &[1; 253])),
+        "descriptor beside nothing" => sent(Peer::send_bytes(b"", &[1])),
+        "later child" => {
+            let source = broker::encode(3, &Request::Source {}, b"x").unwrap();
+            sent(Peer::send_bytes(&source, &[]));
+        }
         "tail" => sent(Peer::send_bytes(&broker::encode(2, &look, b"tail").unwrap(), &[])),
         _ => panic!("no such breach: {how}"),
     }
     // It is ended here, whatever it does.
     std::thread::sleep(std::time::Duration::from_secs(20));
+}
+
+/// Frames without an end: what they say is bounded, and what they claim is never set aside.
+fn flood_of_frames(what: &str) {
+    let long = "x".repeat(900_000);
+    let entry = |target: String| {
+        Frame::Audit(policies::audit::Entry {
+            ts: 0.0,
+            context: String::new(),
+            capability: String::new(),
+            granted: true,
+            source: String::new(),
+            reason: String::new(),
+            origin: policies::audit::Origin::Program,
+            file: None,
+            line: None,
+            seq: 0,
+            layer: policies::layer::Layer::Gate,
+            target,
+        })
+    };
+    loop {
+        match what {
+            "entries" => tell(&entry(String::new())),
+            "long entries" => tell(&entry(long.clone())),
+            // Kinds 4 and 5 with as many bytes as their head may claim, of which the parser makes the most.
+            "lists" => {
+                let list = "\"\",".repeat((wire::MAX_JSON - 400) / 3);
+                let head = r#"{"text":"","message":"","category":"","file":null,"line":null,"column":null,"source":null,"denied":false,"stack":["#;
+                let json = format!("{head}{list}\"\"]}}");
+                let mut bytes = vec![4];
+                bytes.extend((json.len() as u32).to_le_bytes());
+                bytes.extend(json.bytes());
+                frames().write_all(&bytes).unwrap();
+            }
+            _ => panic!("no such flood: {what}"),
+        }
+    }
 }
 
 /// The supervisor may be faster than the call's return: then there is nobody left to send to.

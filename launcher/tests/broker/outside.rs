@@ -64,13 +64,17 @@ impl Given {
 
     /// Runs the peer under a ceiling in which `{}` is the top folder.
     fn run(&self, ceiling: &str, job: &[&str]) -> Report {
+        self.run_for(Millis::seconds(20), ceiling, job)
+    }
+
+    fn run_for(&self, wall: Millis, ceiling: &str, job: &[&str]) -> Report {
         let base = Base { workdir: self.top(), home: None };
         // With output, so that a failed peer tells where.
         let ceiling = format!("stdout,{}", ceiling.replace("{}", &self.top()));
         let ceiling = Ceiling::parse(&ceiling).unwrap();
         let mut options = Options::new(Subject::Runtime { profile: Profile::Native }, base);
         options.ceiling = Some(ceiling);
-        options.limits.wall = Some(Setting::At(Millis::seconds(20)));
+        options.limits.wall = Some(Setting::At(wall));
         options.limits.memory = Some(Setting::Unlimited);
         options.limits.pids = Some(Setting::Unlimited);
         options.limits.cpu = Some(Setting::Unlimited);
@@ -85,6 +89,8 @@ impl Given {
             profile: broker::Profile::Pure,
             nesting: Nesting { depth: 0, most: 1 },
             limits,
+            fuel: Some(1000),
+            heap: None,
             groups: Vec::new(),
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
@@ -114,6 +120,7 @@ fn told(order: Order) -> Result<Ran, String> {
         exit: Some(0),
         timed_out: false,
         llm_tokens: 0,
+        fuel: 0,
     })
 }
 
@@ -359,6 +366,10 @@ fn a_breach_ends_the_peer_and_the_report_says_why() {
         ("deep", "can't be read"),
         ("answer", "can't be read"),
         ("descriptor", "a descriptor beside a request"),
+        ("own end", "a descriptor beside a request"),
+        ("many descriptors", "a descriptor beside a request"),
+        ("descriptor beside nothing", "a descriptor beside a request"),
+        ("later child", "message number 3 in the place of 2"),
         ("tail", "raw bytes beyond its bound"),
     ] {
         let start = Instant::now();
@@ -379,6 +390,33 @@ fn a_flood_is_slowed_and_costs_no_memory() {
     let report = given.run("file={}/*", &["flood without reading"]);
     assert_eq!(report.status, Verdict::JailFailed);
     assert!(memory_kib() < before + 16 * 1024, "{} KiB, {before} before", memory_kib());
+}
+
+/// The supervisor is this process: what it holds at the end, and at the most.
+fn floods_of_everything_cost_no_memory() {
+    let given = Given::new();
+    // Whatever later ones find there: the allocator's arenas.
+    let _warm = given.run("file={}/*", &["flood of frames", "lists"]);
+    for job in [
+        &["flood of sources"][..],
+        &["flood of files", &given.top()],
+        &["flood of frames", "entries"],
+        &["flood of frames", "long entries"],
+        &["flood of frames", "lists"],
+    ] {
+        let before = memory_kib();
+        let report = given.run_for(Millis::seconds(3), "file={}/*", job);
+        assert_eq!(report.status, Verdict::WallTime, "{job:?}: {:?}", report.errors);
+        assert!(memory_kib() < before + 32 * 1024, "{job:?}: {} KiB, {before} before", memory_kib());
+        assert!(report.audit.len() <= 10_001, "{job:?}: {}", report.audit.len());
+    }
+    let left: Vec<_> = fs::read_dir(given.top()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("part")), "{left:?}");
+}
+
+fn a_peer_that_leaves_is_left_alone() {
+    let given = Given::new();
+    passes(&given.run("file={}/*", &["goodbye"]));
 }
 
 fn memory_kib() -> u64 {
@@ -437,6 +475,8 @@ pub(crate) fn main() -> ExitCode {
         ten_thousand_swaps_open_nothing_outside,
         a_breach_ends_the_peer_and_the_report_says_why,
         a_flood_is_slowed_and_costs_no_memory,
+        floods_of_everything_cost_no_memory,
+        a_peer_that_leaves_is_left_alone,
         a_lying_runtime_gets_no_more_for_its_children,
         a_request_while_a_child_runs_ends_both,
     ]

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can not go on fails")]
 
 mod audit;
+mod bad_children;
 mod children;
 mod commands;
 mod databases;
@@ -15,6 +16,7 @@ mod program;
 mod repl;
 mod reports;
 mod run;
+mod secrets;
 mod signals;
 mod streams;
 mod terminal;

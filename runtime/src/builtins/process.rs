@@ -32,9 +32,17 @@ fn cwd(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> Result<Value, Fault> {
 const KEYS: [&str; 6] = ["ceiling", "profile", "env", "timeout", "cwd", "filename"];
 
 fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
-    let source = args.text(0)?.to_owned();
+    let Some(source) = args.at(0).as_text().map(str::to_owned) else {
+        return Err(raised(format!("run_program: source must be text, got {}", type_name(args.at(0)))));
+    };
     let empty = Map::new(crate::vm::value::Entries::default());
-    let options = if args.optional(1).is_some() { args.map(1)? } else { &empty };
+    let options = match args.optional(1) {
+        None => &empty,
+        Some(Value::Map(map)) => map,
+        Some(other) => {
+            return Err(raised(format!("run_program: options must be a map, got {}", type_name(other))));
+        }
+    };
     for (key, _) in options.entries() {
         if !KEYS.contains(&key.as_str()) {
             return Err(raised(format!(
@@ -104,17 +112,27 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     if pure_parent && profile == "native" {
         cut(ctx, "profile(native)".to_owned(), "native", "above parent profile");
     }
+    // An eighth stays for telling of it, as with processor time.
+    let fuel = ctx.core.settings.fuel.map(|_limit| ctx.core.fuel_left().max(0) as u64 / 8 * 7);
     let child = Child {
         ceiling: clipped.kept,
         profile: if pure_parent || profile == "pure" { Profile::Pure } else { Profile::Native },
         env,
         timeout_ms: (timeout * 1000.0).ceil().min(1e12) as u64,
+        fuel,
         cwd,
         filename,
     };
     ctx.core.host.flush();
     let ran = start(ctx, &source, child).map_err(|e| raised(format!("run_program: {e}")))?;
-    let json = serde_json::to_value(&ran).unwrap_or_default();
+    if fuel.is_some() {
+        ctx.charge(ran.fuel)?;
+    }
+    let mut json = serde_json::to_value(&ran).unwrap_or_default();
+    if let Some(fields) = json.as_object_mut() {
+        // The language's result has the page's fields.
+        fields.remove("fuel");
+    }
     Ok(super::json::from_host(&json))
 }
 

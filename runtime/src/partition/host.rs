@@ -28,6 +28,10 @@ pub trait Host {
     fn tick(&mut self) {}
     /// Sends out what waits.
     fn flush(&mut self) {}
+    /// Whether what was sent out has arrived, as far as can be told here.
+    fn delivers(&self) -> bool {
+        true
+    }
     /// Words after the program's file.
     fn args(&self) -> Vec<String> {
         Vec::new()
@@ -184,6 +188,9 @@ impl<H: Host + 'static> Host for std::rc::Rc<std::cell::RefCell<H>> {
     }
     fn flush(&mut self) {
         self.borrow_mut().flush();
+    }
+    fn delivers(&self) -> bool {
+        self.borrow().delivers()
     }
     fn args(&self) -> Vec<String> {
         self.borrow().args()

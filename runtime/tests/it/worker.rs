@@ -105,3 +105,21 @@ fn check_warns_of_what_can_not_be_meant() {
         ]
     );
 }
+
+/// Frames go to a descriptor that can't be written: the entry would be lost, so the secret stays sealed.
+#[test]
+fn nothing_is_revealed_where_its_entry_can_t_be_written() {
+    let source = "require secret(\"K\")\nrequire reveal(\"K\")\nlet s be secret(\"K\")\nlet code be 3\ntry\n    let plain be reveal(s)\n    \
+                  set code to 4\nrecover e\n    set code to 5\nexit(code)\n";
+    let mut header = JobHeader::run("a.syn", Some("stdout,secret=K,reveal=K".into()));
+    header.env.insert("K".into(), "hush".into());
+    let (exit, _frames) = run(&header, source);
+    assert_eq!(exit, 4);
+    let bytes = policies::wire::encode_job(&header, source.as_bytes(), &[]).expect("a job");
+    let mut job = tempfile::tempfile().expect("a file");
+    std::io::Write::write_all(&mut job, &bytes).expect("written");
+    std::io::Seek::rewind(&mut job).expect("a file");
+    // Open for reading only.
+    let nowhere = std::fs::File::open("/dev/null").expect("a device");
+    assert_eq!(runtime::worker::run(job, nowhere), 5);
+}

@@ -157,6 +157,7 @@ fn child(broker: &mut Broker, act: &str) -> String {
         profile: Profile::Native,
         env: BTreeMap::new(),
         timeout_ms: 10_000,
+        fuel: None,
         cwd: None,
         filename: "child".to_owned(),
     };

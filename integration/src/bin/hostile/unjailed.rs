@@ -93,6 +93,8 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
         profile: broker::Profile::Native,
         nesting: Nesting { depth: 0, most: 4 },
         limits: plan.limits,
+        fuel: None,
+        heap: None,
         groups: Vec::new(),
     };
     let lent = Lent { ceiling: Ceiling::everything(), base, notebooks: None, children: Some(children) };
@@ -180,6 +182,7 @@ fn read(mut frames: File) -> io::Result<Ran> {
         exit: None,
         timed_out: false,
         llm_tokens: 0,
+        fuel: 0,
     };
     while let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
         match frame {
