@@ -12,7 +12,7 @@ use nix::{
     },
 };
 use policies::{
-    broker::{self, Child, How, Profile, Request, What},
+    broker::{self, Act, Child, How, Part, Profile, Request, What},
     ceiling::Ceiling,
     scope::Base,
     units::Millis,
@@ -125,17 +125,19 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
         format!("file={top}/*"),
         format!("file.read={top}/deep/*,file.write={top}/new*,sandbox_run"),
         format!("file={top}/a.txt,file.read={top}/*/a.txt"),
+        format!("db={top}/*,memory"),
+        format!("db={top}/a.txt,memory=a"),
     ];
     let scope = usize::from(input.byte().unwrap_or(0)) % scopes.len();
     let ceiling = Ceiling::parse(&scopes[scope]).expect("a ceiling");
     let base = Base { workdir: top.clone(), home: None };
-    let mut broker = Broker::new(ours, Lent { ceiling, base, notebooks: None, children: None });
+    let mut broker = Broker::new(ours, Lent { ceiling, base, notebooks: Some(top.clone()), children: None });
     let mut id = 0_u32;
     let mut denied = 0_usize;
     while let Some(kind) = input.byte() {
         id += 1;
         let path = |input: &mut Input<'_>| input.path(&top);
-        let request = match kind % 16 {
+        let request = match kind % 18 {
             0 => {
                 let raw = input.bytes(255).to_vec();
                 let _sent = send(theirs.as_raw_fd(), &raw, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
@@ -159,6 +161,7 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
                 profile: Profile::Native,
                 env: BTreeMap::new(),
                 timeout_ms: u64::from(kind),
+                fuel: None,
                 cwd: Some(path(&mut input)),
                 filename: "x".to_owned(),
             })),
@@ -166,6 +169,8 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
                 id = id.wrapping_add(u32::from(input.byte().unwrap_or(0)));
                 Request::Commit {}
             }
+            14 => Request::Database { path: path(&mut input), part: part(&mut input), act: act(&mut input) },
+            15 => Request::Notebook { name: path(&mut input), part: part(&mut input), act: act(&mut input) },
             _ => Request::Open { path: path(&mut input), how: How::Read },
         };
         let raw = if matches!(request, Request::Source {}) { input.bytes(255) } else { &[] };
@@ -176,6 +181,14 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
         }
         receive(&theirs, scene);
     }
+}
+
+fn part(input: &mut Input<'_>) -> Part {
+    [Part::Main, Part::Journal, Part::Log][usize::from(input.byte().unwrap_or(0)) % 3]
+}
+
+fn act(input: &mut Input<'_>) -> Act {
+    [Act::Read, Act::Write, Act::Make, Act::Look, Act::Remove][usize::from(input.byte().unwrap_or(0)) % 5]
 }
 
 /// Whether the peer is still listened to.

@@ -66,7 +66,21 @@ pub struct Gate {
     wording: Wording,
     /// Whether output has been audited: granted, denied.
     stdout_seen: [bool; 2],
+    /// The last use that passed: a loop asks for the same one again and again.
+    passed: Option<Passed>,
 }
+
+/// A use that passed, and why. A decision depends on nothing but the use's letters and the gate itself, so it stands until
+/// the gate changes.
+#[derive(Debug, Clone)]
+struct Passed {
+    capability: Capability,
+    target: Option<Box<str>>,
+    reason: &'static str,
+}
+
+/// Longest target that is remembered, in bytes.
+const REMEMBERED: usize = 512;
 
 /// How a denial tells what would grant the use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +110,7 @@ impl Gate {
             base,
             wording: Wording::Require,
             stdout_seen: [false; 2],
+            passed: None,
         };
         for capability in AMBIENT {
             let grant = Grant::whole(capability);
@@ -137,6 +152,25 @@ impl Gate {
         self.decide(capability, target).is_ok()
     }
 
+    /// The check of a use, without its entry: what [`ask`](Self::ask) begins with.
+    pub fn check(&mut self, capability: Capability, target: Option<&str>) -> bool {
+        self.decided(capability, target).is_ok()
+    }
+
+    fn decided(&mut self, capability: Capability, target: Option<&str>) -> Result<&'static str, Denial> {
+        if let Some(passed) = &self.passed
+            && passed.capability == capability
+            && passed.target.as_deref() == target
+        {
+            return Ok(passed.reason);
+        }
+        let reason = self.decide(capability, target)?;
+        if target.is_none_or(|target| target.len() <= REMEMBERED) {
+            self.passed = Some(Passed { capability, target: target.map(Box::from), reason });
+        }
+        Ok(reason)
+    }
+
     /// A gate that grants nothing, ever: for partitions that only compute.
     #[must_use]
     pub fn closed() -> Self {
@@ -151,6 +185,7 @@ impl Gate {
             base: None,
             wording: Wording::Flags,
             stdout_seen: [false; 2],
+            passed: None,
         }
     }
 
@@ -177,6 +212,7 @@ impl Gate {
         if !self.layers.is_empty() {
             return Ok(());
         }
+        self.passed = None;
         let mut grants = Vec::new();
         if scopes.is_empty() {
             grants.push(Grant::whole(capability));
@@ -227,7 +263,7 @@ impl Gate {
         site: &Site,
         host: &mut dyn Host,
     ) -> Result<(), String> {
-        let decision = self.decide(capability, target);
+        let decision = self.decided(capability, target);
         let check = check_form(capability, target);
         let context = self.layers.last().map(|l| l.context.clone());
         let verdict = match &decision {
@@ -361,16 +397,19 @@ impl Gate {
     }
 
     pub(crate) fn truncate(&mut self, depth: usize) {
+        self.passed = None;
         self.layers.truncate(depth);
     }
 
     /// Nothing but `print` from here on.
     pub(crate) fn enter_sandbox(&mut self) {
+        self.passed = None;
         self.layers.push(Layer { context: "sandbox:".to_owned(), allowed: None, kind: Kind::Sandbox });
     }
 
     /// At most the given capabilities from here on.
     pub(crate) fn enter_under(&mut self, allowed: Ceiling) {
+        self.passed = None;
         self.layers.push(Layer {
             context: "sandbox:under".to_owned(),
             allowed: Some(rooted(self.base.as_ref(), allowed)),
@@ -389,6 +428,7 @@ impl Gate {
                 grants.extend(scopes.iter().filter_map(|s| Grant::new(capability, Some(s)).ok()));
             }
         }
+        self.passed = None;
         self.layers.push(Layer {
             context: format!("tool:{name}"),
             allowed: Some(rooted(self.base.as_ref(), Ceiling::of(grants))),
@@ -397,6 +437,7 @@ impl Gate {
     }
 
     pub(crate) fn leave(&mut self) {
+        self.passed = None;
         self.layers.pop();
     }
 

@@ -22,7 +22,6 @@ pub(crate) struct Given {
 pub(crate) struct Ran {
     pub(crate) output: Vec<String>,
     pub(crate) errors: Vec<String>,
-    #[expect(dead_code, reason = "for tests of the audit")]
     pub(crate) audit: Vec<policies::audit::Entry>,
     pub(crate) outcome: Option<Outcome>,
 }

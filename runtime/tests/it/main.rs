@@ -5,6 +5,7 @@ mod golden;
 mod harness;
 mod laws;
 mod limits;
+mod profile;
 mod scua;
 mod spec;
 mod worker;
