@@ -234,7 +234,8 @@ impl Broker {
         spent(running.spent());
         let id = running.id;
         let ran = running.result(tell);
-        if let (Ok((_, fuel)), Some(left)) = (&ran, self.children.as_mut().and_then(|all| all.fuel.as_mut())) {
+        if let (Ok((_, fuel)), Some(left)) = (&ran, self.children.as_mut().and_then(|all| all.fuel.as_mut()))
+        {
             *left = left.saturating_sub(*fuel);
         }
         let reply = ran.and_then(|(json, _)| Reply::bytes(json));
