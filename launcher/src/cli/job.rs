@@ -104,9 +104,19 @@ impl Program {
         File::open(real).and_then(bounded).ok()
     }
 
-    /// What the program's own `require` lines grant, with what `run` grants of itself.
+    /// What the program's own `require` lines grant, with what `run` grants of itself: where no ceiling says otherwise, a
+    /// program that asks for input gets the caller's. From one that doesn't, none is taken.
     pub(super) fn required(&self) -> Option<Ceiling> {
-        self.required.clone()
+        let required = self.required.as_ref()?;
+        let input = Some(Grant::whole(Capability::Stdin)).filter(|_| self.asks_for_input());
+        Some(Ceiling::of(required.grants().cloned().chain(input)))
+    }
+
+    fn asks_for_input(&self) -> bool {
+        let asks =
+            |text: &[u8]| ASKING.iter().any(|word| text.windows(word.len()).any(|at| at == word.as_bytes()));
+        self.language == Language::Synsema
+            && (asks(&self.source) || self.modules.values().any(|text| asks(text)))
     }
 
     /// What flags grant a SCUA program; the other language asks for its rights in its text.
@@ -219,6 +229,9 @@ fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
     }
     Ok(bytes)
 }
+
+/// Builtins that read what the caller types.
+const ASKING: [&str; 4] = ["read_line(", "ask(", "approve(", "confirm("];
 
 /// `require` lines as a ceiling. A line that is none grants nothing; the program's own run will say what is wrong with it.
 fn required(needs: &Needs) -> Ceiling {

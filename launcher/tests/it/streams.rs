@@ -134,3 +134,26 @@ fn an_idle_jail_costs_no_time() {
         .unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn a_trusted_program_reads_the_callers_input_and_a_ceiling_takes_it_away() {
+    let said = |options: &[&str], text: &str| {
+        let given = crate::program::program(text);
+        let mut command = given.command();
+        // Options stand in front of the file's name.
+        let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        let mut again = std::process::Command::new(command.get_program());
+        again.arg(&words[0]).args(options).args(&words[1..]).current_dir(given.at(""));
+        command = again;
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        // The program may end without reading it.
+        let _written = child.stdin.take().unwrap().write_all(b"first\nsecond\n");
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    let text = "print(read_line(), read_line(), read_line())\n";
+    assert_eq!(said(&[], text), "first second nothing\n");
+    assert_eq!(said(&["--cap-set", "stdout"], text), "");
+    let asked = format!("require stdin\n{text}");
+    assert_eq!(said(&["--cap-set", "stdout,stdin"], &asked), "first second nothing\n");
+}
