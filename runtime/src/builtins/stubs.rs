@@ -10,6 +10,7 @@ const fn local(name: &'static str, why: &'static str) -> Builtin {
 }
 
 const NOT_BUILT: &str = "this family of builtins isn't built into this runtime yet";
+const SERVED: &str = "a server's state is there under `serve` only; `remember` keeps things from run to run";
 const FILES: &str = "this run has no filesystem";
 const CHILDREN: &str = "this run has no child processes";
 const HUB: &str = "this run has no child processes nor an I/O hub (select/proc_* need a process)";
@@ -22,6 +23,11 @@ macro_rules! table {
         pub(super) const TABLE: &[Builtin] = &[
             $($(local($name, $why),)*)*
             $(Builtin::missing($plain, NOT_BUILT),)*
+            Builtin::missing("state_set", SERVED),
+            Builtin::missing("state_get", SERVED),
+            Builtin::missing("state_incr", SERVED),
+            Builtin::missing("state_delete", SERVED),
+            Builtin::missing("state_all", SERVED),
         ];
     };
 }
@@ -49,8 +55,7 @@ table! {
     (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);
     plain [
         "fetch", "http", "http_get", "http_post", "http_put", "http_delete", "http_bytes", "pipe",
-        "pipe_send", "pipe_recv", "pipe_close", "term_open", "state_set", "state_get", "state_incr",
-        "state_delete", "state_all", "llm_available", "llm_usage", "llm_step", "llm_stream", "svg_to_png",
+        "pipe_send", "pipe_recv", "pipe_close", "term_open", "llm_available", "llm_usage", "llm_step", "llm_stream", "svg_to_png",
         "svg_to_pdf", "trace_of", "private", "declassify", "label_of", "is_private", "spend", "spend_total",
         "attest", "attest_key", "attestation_verify", "groth16_verify", "jwt_sign", "jwt_verify",
         "jwt_decode", "totp", "totp_verify", "captoken_create", "captoken_verify", "oidc_verify",
