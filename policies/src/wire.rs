@@ -15,6 +15,8 @@ pub const MAX_HEADER: usize = 1 << 20;
 pub const MAX_SOURCE: usize = 64 << 20;
 /// Modules of a program at most.
 pub const MAX_MODULES: usize = 1000;
+/// Bytes of a program's saved state at most.
+pub const MAX_STATE: usize = 64 << 20;
 /// Bytes of a frame's payload at most; a longer print is split.
 pub const MAX_FRAME: usize = 16 << 20;
 
@@ -138,6 +140,15 @@ pub struct JobHeader {
     pub home: Option<String>,
     /// Names of the modules whose sources follow the program's, in order.
     pub modules: Vec<String>,
+    /// Waits are jumped over; only SCUA has that.
+    #[serde(default)]
+    pub virtual_time: bool,
+    /// A saved state follows the sources, to be gone on with; only SCUA has some.
+    #[serde(default)]
+    pub restore: bool,
+    /// The program's state is wanted at its end.
+    #[serde(default)]
+    pub save: bool,
 }
 
 impl JobHeader {
@@ -167,6 +178,9 @@ impl JobHeader {
             audit: None,
             home: None,
             modules: Vec::new(),
+            virtual_time: false,
+            restore: false,
+            save: false,
         }
     }
 }
@@ -180,6 +194,8 @@ pub struct Job {
     pub source: Vec<u8>,
     /// The modules' texts, in the header's order.
     pub modules: Vec<Vec<u8>>,
+    /// What was saved of the program.
+    pub state: Option<Vec<u8>>,
 }
 
 /// Why bytes are no job or no frame.
@@ -227,7 +243,12 @@ pub enum Broken {
 ///
 /// # Errors
 /// [`Broken::TooLong`] for what the reader would refuse.
-pub fn encode_job(header: &JobHeader, source: &[u8], modules: &[Vec<u8>]) -> Result<Vec<u8>, Broken> {
+pub fn encode_job(
+    header: &JobHeader,
+    source: &[u8],
+    modules: &[Vec<u8>],
+    state: Option<&[u8]>,
+) -> Result<Vec<u8>, Broken> {
     let json =
         serde_json::to_vec(header).map_err(|e| Broken::Json { what: "the header", reason: e.to_string() })?;
     let bound = |what: &'static str, length: usize, limit: usize| {
@@ -242,6 +263,11 @@ pub fn encode_job(header: &JobHeader, source: &[u8], modules: &[Vec<u8>]) -> Res
         bound("a source", text.len(), MAX_SOURCE)?;
         out.extend((text.len() as u64).to_le_bytes());
         out.extend(text);
+    }
+    if let Some(state) = state.filter(|_| header.restore) {
+        bound("a state", state.len(), MAX_STATE)?;
+        out.extend((state.len() as u64).to_le_bytes());
+        out.extend(state);
     }
     Ok(out)
 }
@@ -265,8 +291,14 @@ pub fn decode_job(bytes: &[u8]) -> Result<Job, Broken> {
         let length = u64::from_le_bytes(take(&mut rest, "a source")?);
         texts.push(part(&mut rest, length, MAX_SOURCE, "a source")?.to_vec());
     }
+    let state = if header.restore {
+        let length = u64::from_le_bytes(take(&mut rest, "a state")?);
+        Some(part(&mut rest, length, MAX_STATE, "a state")?.to_vec())
+    } else {
+        None
+    };
     let modules = texts.split_off(1);
-    Ok(Job { header, source: texts.pop().unwrap_or_default(), modules })
+    Ok(Job { header, source: texts.pop().unwrap_or_default(), modules, state })
 }
 
 fn take<const N: usize>(rest: &mut &[u8], what: &'static str) -> Result<[u8; N], Broken> {
@@ -336,6 +368,8 @@ pub enum Frame {
     Audit(Entry),
     /// The runtime waits for a line of standard input that a person types.
     Want(WantFrame),
+    /// A part of the program's saved state.
+    State(Vec<u8>),
     /// The last frame.
     End(EndFrame),
 }
@@ -369,6 +403,7 @@ const ERROR: u8 = 4;
 const AUDIT: u8 = 5;
 const END: u8 = 6;
 const WANT: u8 = 7;
+const STATE: u8 = 8;
 
 /// Adds a print to bytes that will be sent; a long one in parts.
 pub fn encode_print(text: &str, out: &mut Vec<u8>) {
@@ -396,6 +431,11 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
         Frame::Error(error) => json(ERROR, &shortened(error), out),
         Frame::Audit(entry) => json(AUDIT, &shortened_entry(entry), out),
         Frame::Want(want) => json(WANT, want, out),
+        Frame::State(part) => {
+            let part = part.get(..MAX_FRAME).unwrap_or(part);
+            head(STATE, part.len(), out);
+            out.extend_from_slice(part);
+        }
         Frame::End(end) => json(END, end, out),
     }
 }
@@ -518,7 +558,7 @@ impl FrameDecoder {
             return Err(Broken::AfterEnd);
         }
         let [kind, a, b, c, d] = *head;
-        if !(PRINT..=WANT).contains(&kind) {
+        if !(PRINT..=STATE).contains(&kind) {
             return Err(Broken::Kind(kind));
         }
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -535,6 +575,7 @@ impl FrameDecoder {
             ERROR => Frame::Error(parse(payload, "an error frame")?),
             AUDIT => Frame::Audit(parse(payload, "an audit frame")?),
             WANT => Frame::Want(parse(payload, "a frame that waits for input")?),
+            STATE => Frame::State(payload.to_vec()),
             _ => {
                 let end = parse(payload, "the end frame")?;
                 self.ended = true;
@@ -558,7 +599,7 @@ mod tests {
     fn a_job_is_read_as_it_was_written() {
         let mut header = JobHeader::run("a.syn", Some("stdout".into()));
         header.modules = vec!["b.syn".into()];
-        let bytes = encode_job(&header, b"print(1)", &[b"export let x be 1".to_vec()]).unwrap();
+        let bytes = encode_job(&header, b"print(1)", &[b"export let x be 1".to_vec()], None).unwrap();
         let job = decode_job(&bytes).unwrap();
         assert_eq!(job.header, header);
         assert_eq!(job.source, b"print(1)");
@@ -569,9 +610,24 @@ mod tests {
     }
 
     #[test]
+    fn a_state_follows_the_sources() {
+        let mut header = JobHeader::run("a.scua", None);
+        header.restore = true;
+        let bytes = encode_job(&header, b"let x = 1", &[], Some(b"state")).unwrap();
+        assert_eq!(decode_job(&bytes).unwrap().state, Some(b"state".to_vec()));
+        for n in 0..bytes.len() {
+            assert!(decode_job(&bytes[..n]).is_err());
+        }
+        header.restore = false;
+        let bytes = encode_job(&header, b"let x = 1", &[], Some(b"state")).unwrap();
+        assert_eq!(decode_job(&bytes).unwrap().state, None);
+    }
+
+    #[test]
     fn frames_come_out_whole_whatever_the_pieces() {
         let end = EndFrame { exit: 3, fuel: 7, heap_peak: 9, trap: None, llm_tokens: 0 };
-        let frames = [Frame::Print("hällo".into()), Frame::Log("x".into()), Frame::End(end)];
+        let state = Frame::State(vec![0, 255]);
+        let frames = [Frame::Print("hällo".into()), Frame::Log("x".into()), state, Frame::End(end)];
         let mut bytes = Vec::new();
         frames.iter().for_each(|f| encode(f, &mut bytes));
         for size in 1..bytes.len() {

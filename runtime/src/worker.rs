@@ -77,7 +77,7 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
     }
     if header.language == Language::Scua {
         return match ceiling_of(header.granted.as_deref()) {
-            Ok(granted) => scua(header, job.source, (ceiling, granted), out, broker),
+            Ok(granted) => scua(header, (job.source, job.state), (ceiling, granted), out, broker),
             Err(e) => fail(out, &e),
         };
     }
@@ -229,7 +229,7 @@ fn ceiling_of(granted: Option<&str>) -> Result<Ceiling, String> {
 /// A program of the second language.
 fn scua(
     header: wire::JobHeader,
-    source: Vec<u8>,
+    (source, state): (Vec<u8>, Option<Vec<u8>>),
     (ceiling, granted): (Option<Ceiling>, Ceiling),
     out: &Rc<RefCell<Frames>>,
     broker: Option<Broker>,
@@ -266,11 +266,17 @@ fn scua(
         base: header.workdir.clone().map(|workdir| Base { workdir, home: header.home.clone() }),
         fuel: header.fuel,
         memory: header.heap,
-        virtual_time: header.deterministic,
+        virtual_time: header.deterministic || header.virtual_time,
     };
     let mode = header.mode;
+    let save = if header.save { scua::program::Save::Yes } else { scua::program::Save::No };
     let host = Rc::new(RefCell::new(Outside::new(header, out, broker)));
-    let outcome = scua::program::run(program, grants, Vec::new(), Box::new(host.clone()));
+    let ran = scua::program::run_saved(program, grants, state.as_deref(), save, Box::new(host.clone()));
+    drop(state);
+    let (outcome, saved) = match ran {
+        Ok(ran) => ran,
+        Err(error) => return fail(out, &format!("failed to {error}: {}", error.help())),
+    };
     let mut out = out.borrow_mut();
     if mode == Mode::Conform {
         let errors: Vec<&str> = outcome.errors.iter().map(|e| e.text.as_str()).collect();
@@ -284,6 +290,15 @@ fn scua(
     }
     for error in &outcome.errors {
         out.send(&Frame::Error(error.clone()));
+    }
+    match saved {
+        Some(Ok(state)) => {
+            for part in state.chunks(wire::MAX_FRAME) {
+                out.send(&Frame::State(part.to_vec()));
+            }
+        }
+        Some(Err(error)) => out.send(&Frame::Log(format!("scua: failed to {error}: {}", error.help()))),
+        None => {}
     }
     finish(&mut out, &outcome.end)
 }

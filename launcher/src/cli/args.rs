@@ -141,6 +141,15 @@ pub(super) struct RunArgs {
     /// A fixed clock, no randomness, the pure profile, and nothing granted but stdout.
     #[arg(long)]
     pub(super) deterministic: bool,
+    /// A SCUA program's waits are jumped over, and its clock starts at 0.
+    #[arg(long)]
+    pub(super) virtual_time: bool,
+    /// Save a SCUA program's state to a file once it has come to rest.
+    #[arg(long, value_name = "STATE")]
+    pub(super) save: Option<String>,
+    /// Go on with the state that was saved of the SCUA program: its `fn restored()` is called.
+    #[arg(long, value_name = "STATE")]
+    pub(super) restore: Option<String>,
     /// What the program captured, in more detail.
     #[arg(skip)]
     pub(super) verbose: bool,
@@ -369,6 +378,9 @@ impl RunArgs {
             fuel: None,
             memory_heap: None,
             deterministic: false,
+            virtual_time: false,
+            save: None,
+            restore: None,
             format: Format::Text,
             env_file: None,
             no_env_file: false,

@@ -23,6 +23,7 @@ pub(super) fn exec(args: &ExecArgs) -> Result<u8, Error> {
         terminal: terminal == Terminal::Own,
         lending: None,
         started: None,
+        state: None,
     };
     let host = probe::fast();
     let plan = launch::plan(&request, &host, Sockets::Skipped)?;

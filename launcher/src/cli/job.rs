@@ -35,6 +35,8 @@ pub(super) struct Program {
     modules: BTreeMap<String, Vec<u8>>,
     /// What its `require` lines ask for, where that was read.
     required: Option<Ceiling>,
+    /// What was saved of it, to be gone on with.
+    state: Option<Vec<u8>>,
 }
 
 impl Program {
@@ -51,7 +53,22 @@ impl Program {
             source,
         })?;
         let language = if path.ends_with(".scua") { Language::Scua } else { Language::Synsema };
-        Ok(Self { name: name.to_owned(), language, source, modules: BTreeMap::new(), required: None })
+        Ok(Self { source, ..Self::empty(name, language) })
+    }
+
+    fn empty(name: &str, language: Language) -> Self {
+        let (source, modules) = (Vec::new(), BTreeMap::new());
+        Self { name: name.to_owned(), language, source, modules, required: None, state: None }
+    }
+
+    /// Goes on with what was saved of it.
+    pub(super) fn restore(&mut self, state: Vec<u8>) {
+        self.state = Some(state);
+    }
+
+    /// Whether programs of its language can be saved.
+    pub(super) fn can_be_saved(&self) -> bool {
+        self.language == Language::Scua
     }
 
     /// Finds the modules, and what the program requires if `ceiling` leaves that open.
@@ -148,7 +165,7 @@ impl Program {
     /// A program that a program made.
     pub(super) fn of_text(name: &str, source: Vec<u8>) -> Self {
         let language = if name.ends_with(".scua") { Language::Scua } else { Language::Synsema };
-        Self { name: name.to_owned(), language, source, modules: BTreeMap::new(), required: None }
+        Self { source, ..Self::empty(name, language) }
     }
 
     /// The program of a job that was written before.
@@ -159,6 +176,7 @@ impl Program {
             source: job.source,
             modules: job.header.modules.into_iter().zip(job.modules).collect(),
             required: None,
+            state: job.state,
         }
     }
 
@@ -167,9 +185,9 @@ impl Program {
         header.language = self.language;
         header.modules = self.modules.keys().cloned().collect();
         let modules: Vec<Vec<u8>> = self.modules.values().cloned().collect();
-        wire::encode_job(&header, &self.source, &modules).map_err(|broken| Error::Usage {
-            what: broken.to_string(),
-            remedy: "give a smaller program".into(),
+        header.restore = self.state.is_some();
+        wire::encode_job(&header, &self.source, &modules, self.state.as_deref()).map_err(|broken| {
+            Error::Usage { what: broken.to_string(), remedy: "give a smaller program".into() }
         })
     }
 
@@ -210,6 +228,8 @@ pub(super) fn header(
         (true, super::args::Format::Json) => wire::Explain::Json,
     };
     header.swarm = args.swarm;
+    header.virtual_time = args.virtual_time;
+    header.save = mode == Mode::Run && args.save.is_some();
     header.verbose = args.verbose;
     header.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     Ok(header)

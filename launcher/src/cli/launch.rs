@@ -63,6 +63,8 @@ pub(super) struct Extras {
     pub(super) terminal: bool,
     /// What a runtime may ask for.
     pub(super) lending: Option<Lending>,
+    /// Where a program's saved state goes.
+    pub(super) state: Option<OwnedFd>,
     /// Whom to tell which process is the jail's init, for a nested jail.
     pub(super) started: Option<OwnedFd>,
 }
@@ -272,6 +274,7 @@ pub(super) fn start(
         lent,
         egress,
         person: streams.person,
+        state: extras.state,
     };
     let report = supervisor::supervise(running, &plan, cgroup, wants);
     let copied = scratch.map_or(Ok(()), |scratch| copy::take(&scratch, &plan, &extras.copy_out));

@@ -17,6 +17,7 @@ mod names;
 mod repl;
 mod report;
 mod run;
+mod saving;
 mod scua;
 mod settings;
 

@@ -9,7 +9,7 @@ use super::{
     launch::{self, Extras, Lending, Streams},
     lookup::Sockets,
     report::Destination,
-    settings,
+    saving, settings,
 };
 use crate::{broker::Nesting, error::Error, probe};
 use nix::sys::signal::Signal;
@@ -118,6 +118,15 @@ fn of_program(
     let ceiling = settings::host_ceiling(args)?;
     program.grant(args.allow.granted()?);
     program.explore(ceiling.as_ref())?;
+    if (args.save.is_some() || args.restore.is_some()) && !program.can_be_saved() {
+        return Err(Error::Usage {
+            what: format!("{}: only SCUA programs can be saved", args.file),
+            remedy: "leave out --save and --restore, or give a .scua file".into(),
+        });
+    }
+    if let Some(path) = args.restore.as_deref().filter(|_| mode == Mode::Run) {
+        program.restore(saving::read(path)?);
+    }
     let mut header = job::header(mode, &program, args, ceiling.as_ref())?;
     let host = probe::fast();
     let request = settings::of_run(args, program.required())?;
@@ -136,15 +145,20 @@ fn of_program(
     if args.file == "-" {
         streams.no_input();
     }
+    let saving = args.save.as_deref().filter(|_| mode == Mode::Run).map(saving::State::open).transpose()?;
     let extras = Extras {
         lending: Lending::of(&request, Nesting::top(), &header).map(|lending| {
             // Only what runs keeps a notebook: tests start from nothing.
             if mode == Mode::Run { lending.beside(&args.file) } else { lending }
         }),
         job: Some(program.job(header)?),
+        state: saving.as_ref().map(saving::State::sink).transpose()?,
         ..Extras::default()
     };
     let (report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;
+    if let Some(saving) = saving {
+        saving.keep(&report)?;
+    }
     if mute {
         for error in &report.errors {
             let _told = writeln!(io::stderr(), "{error}");

@@ -128,7 +128,7 @@ pub(super) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
 }
 
 /// Flags whose value is the next word.
-const TAKES_VALUE: [&str; 17] = [
+const TAKES_VALUE: [&str; 19] = [
     "--cap-set",
     "--fuel",
     "--memory-heap",
@@ -146,6 +146,8 @@ const TAKES_VALUE: [&str; 17] = [
     "--format",
     "--profile",
     "--audit",
+    "--save",
+    "--restore",
 ];
 
 #[cfg(test)]

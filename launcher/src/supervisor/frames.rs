@@ -13,7 +13,7 @@ use super::{
 use nix::errno::Errno;
 use policies::{
     layer::Layer,
-    wire::{Broken, EndFrame, Frame, FrameDecoder, WantFrame},
+    wire::{Broken, EndFrame, Frame, FrameDecoder, MAX_STATE, WantFrame},
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -62,11 +62,14 @@ pub(super) struct Frames {
     end: Option<EndFrame>,
     /// A runtime whose gate holds sends no print that isn't granted.
     printed: bool,
+    /// Where a saved state goes, if one is wanted, and how much of it has gone there.
+    state: Option<OwnedFd>,
+    saved: usize,
 }
 
 impl Frames {
-    pub(super) fn new(file: OwnedFd) -> Self {
-        Self { file: Some(file), decoder: FrameDecoder::new(), end: None, printed: false }
+    pub(super) fn new(file: OwnedFd, state: Option<OwnedFd>) -> Self {
+        Self { file: Some(file), decoder: FrameDecoder::new(), end: None, printed: false, state, saved: 0 }
     }
 
     /// The runtime's end, while it is open.
@@ -167,11 +170,35 @@ impl Frames {
                 *to.want = Some(want);
                 Heard::Frames
             }
+            Frame::State(part) => self.save(&part),
             Frame::End(end) => {
                 self.end = Some(end);
                 Heard::Frames
             }
         }
+    }
+
+    /// Keeps a part of the program's state: bytes that nobody here looks into.
+    fn save(&mut self, part: &[u8]) -> Heard {
+        self.saved = self.saved.saturating_add(part.len());
+        let Some(state) = self.state.as_ref().filter(|_| self.saved <= MAX_STATE) else {
+            self.close();
+            return Heard::Broken(
+                "the runtime sent a state that nobody wanted, or too much of one".to_owned(),
+            );
+        };
+        let mut rest = part;
+        while !rest.is_empty() {
+            match nix::unistd::write(state, rest) {
+                Ok(count) if count > 0 => rest = rest.get(count..).unwrap_or_default(),
+                Err(Errno::EINTR) => {}
+                Ok(_) | Err(_) => {
+                    self.close();
+                    return Heard::Broken("the program's state can't be kept".to_owned());
+                }
+            }
+        }
+        Heard::Frames
     }
 
     fn broken(&mut self, broken: &Broken) -> Heard {

@@ -80,6 +80,7 @@ fn wants() -> Wants {
         lent: None,
         egress: None,
         person: None,
+        state: None,
     }
 }
 

@@ -128,4 +128,6 @@ pub struct Wants {
     /// Where a person is asked for the lines that the runtime waits for: [`Prompt`]s are written here. An interrupt is
     /// then passed on instead of ending the run.
     pub person: Option<OwnedFd>,
+    /// Where a language program's saved state goes; `None`: none is wanted.
+    pub state: Option<OwnedFd>,
 }

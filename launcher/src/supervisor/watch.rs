@@ -231,7 +231,7 @@ impl<'p> Watch<'p> {
             caller,
             signals: wants.signals,
             kept,
-            frames: streams.frames.map(Frames::new),
+            frames: streams.frames.map(|file| Frames::new(file, wants.state)),
             person: wants.person,
             want: None,
             told: Lines::new(MOST_TOLD, Ends::Plain),

@@ -167,6 +167,7 @@ fn run(mut plan: plan::Plan, lent: Lent, job: &[&str]) -> Report {
         signals: None,
         egress: None,
         person: None,
+        state: None,
         lent: Some(lent),
     };
     supervise(running, &plan, None, wants)

@@ -16,6 +16,7 @@ mod program;
 mod repl;
 mod reports;
 mod run;
+mod scua;
 mod secrets;
 mod signals;
 mod streams;

@@ -5,8 +5,9 @@
 
 use super::Core;
 use crate::vm::shared::{Body, sizes};
+use crate::vm::strict;
 use crate::vm::trap::{Fault, Stop, Trap, raised};
-use crate::vm::value::{Entries, Seed, Value};
+use crate::vm::value::{Entries, Key, Seed, Value};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
@@ -123,7 +124,8 @@ impl Data {
                 sizes::ARRAY + sizes::SLOT * all.len() + all.iter().map(Data::bytes).sum::<usize>()
             }
             Data::Record(fields) => {
-                sizes::RECORD + fields.iter().map(|(_, v)| sizes::ENTRY + v.bytes()).sum::<usize>()
+                let of = |(key, v): &(Rc<str>, Data)| sizes::ENTRY + key_bytes(key) + v.bytes();
+                sizes::RECORD + fields.iter().map(of).sum::<usize>()
             }
             Data::Tagged(_, Some(value)) => sizes::TAGGED + value.bytes(),
         }
@@ -134,11 +136,18 @@ impl Data {
         match self {
             Data::Text(text) => 1 + text.len() as u64 / 32,
             Data::Array(all) => 1 + all.iter().map(Data::work).sum::<u64>(),
-            Data::Record(fields) => 1 + fields.iter().map(|(_, v)| v.work()).sum::<u64>(),
+            Data::Record(fields) => {
+                1 + fields.iter().map(|(key, v)| key.len() as u64 / 32 + v.work()).sum::<u64>()
+            }
             Data::Tagged(_, Some(value)) => 1 + value.work(),
             _ => 1,
         }
     }
+}
+
+/// Bytes of a field's name, where it is made at run time; a short one has its place in the record.
+fn key_bytes(key: &str) -> usize {
+    if key.len() <= 15 && key.is_ascii() { 0 } else { sizes::text(key.len()) }
 }
 
 /// A function that the host registered on a partition.
@@ -166,7 +175,7 @@ const FREE_COPY: i64 = 64 << 20;
 
 /// One step from a container to what it holds.
 enum Step {
-    Field(String),
+    Field(Key),
     Index(usize),
     Tag(Rc<str>),
 }
@@ -208,7 +217,7 @@ impl Walk<'_> {
             .iter()
             .rev()
             .map(|step| match step {
-                Step::Field(name) => format!("field `{}` of ", shortened(name)),
+                Step::Field(name) => format!("field `{}` of ", shortened(name.as_str())),
                 Step::Index(i) => format!("index {i} of "),
                 Step::Tag(tag) => format!("the value of `{tag}` in "),
             })
@@ -303,7 +312,9 @@ impl Core {
                         for i in 0..table.len() {
                             let field = table.entries().get_index(i).map(|(k, v)| (k.clone(), v.clone()));
                             let Some((key, item)) = field else { break };
-                            walk.path.push(Step::Field(key.as_str().to_owned()));
+                            strict::read_key(self, key.as_str())?;
+                            walk.copied += key.as_str().len();
+                            walk.path.push(Step::Field(key.clone()));
                             all.push((key.as_str().into(), self.out(&item, walk)?));
                             walk.path.pop();
                         }
@@ -321,6 +332,7 @@ impl Core {
                     Body::Tag(tag) => Data::Tagged(tag.clone(), None),
                     Body::Task(_) => return Err(walk.refused("a task")),
                     Body::Actor(_) => return Err(walk.refused("an actor reference")),
+                    Body::Walk(_) => Data::Nil,
                 }
             }
             _ => return Err(walk.refused("a function")),
@@ -360,7 +372,8 @@ impl Core {
                 for i in 0..table.len() {
                     let field = table.entries().get_index(i).map(|(k, v)| (k.clone(), v.clone()));
                     let Some((key, item)) = field else { break };
-                    walk.path.push(Step::Field(key.as_str().to_owned()));
+                    strict::read_key(self, key.as_str())?;
+                    walk.path.push(Step::Field(key.clone()));
                     let item = self.copied(&item, walk)?;
                     walk.path.pop();
                     if let Some(table) = copy.as_table() {
@@ -379,7 +392,7 @@ impl Core {
                 self.tagged(tag, inner)
             }
             Body::Task(_) => Err(walk.refused("a task")),
-            Body::Tag(_) | Body::Actor(_) => Ok(value.clone()),
+            Body::Tag(_) | Body::Actor(_) | Body::Walk(_) => Ok(value.clone()),
         }
     }
 
@@ -412,7 +425,7 @@ impl Core {
                 let mut entries = Entries::with_capacity_and_hasher(fields.len(), Seed::default());
                 for (name, item) in fields {
                     let item = self.inward(item);
-                    entries.insert(crate::vm::shared::key(name), item);
+                    entries.insert(Key::counted(name, key_bytes(name)), item);
                 }
                 let record = self.free_record(fields.len());
                 if let Some(table) = record.as_table() {

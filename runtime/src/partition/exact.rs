@@ -37,7 +37,16 @@ pub(crate) struct Exact {
     allocated: i64,
     /// Bytes of call frames.
     frames: i64,
+    /// Bytes from which on there is a collection.
+    due: i64,
+    /// The least of `due`, the limit and the room: beyond it there is something to be done.
     threshold: i64,
+    /// Bytes that the partition around this one has left for it.
+    room: i64,
+    /// The room was passed: it is the partition around this one that has run out.
+    pub(crate) crowded: bool,
+    /// Bytes of sandboxes inside this one.
+    outside: i64,
     /// Containers that may be part of a cycle.
     shared: Vec<Weak<Shared>>,
     pub(crate) tasks: Tasks,
@@ -62,7 +71,11 @@ impl Exact {
             on: true,
             allocated: 0,
             frames: 0,
+            due: terms.memory.min(FIRST),
             threshold: terms.memory.min(FIRST),
+            room: i64::MAX,
+            crowded: false,
+            outside: 0,
             shared: Vec::new(),
             tasks: Tasks::default(),
             returned: (0, 0),
@@ -78,8 +91,30 @@ impl Exact {
         self.allocated + self.frames
     }
 
+    /// Bytes that are left, sandboxes counted too.
+    pub(crate) fn left(&self) -> i64 {
+        self.terms.memory - self.outside - self.bytes()
+    }
+
+    fn set_threshold(&mut self) {
+        self.threshold = self.due.min(self.terms.memory - self.outside).min(self.room);
+    }
+
+    /// At most so many bytes, as long as the partition around has no more.
+    pub(crate) fn set_room(&mut self, room: i64) {
+        self.room = room;
+        self.set_threshold();
+    }
+
     pub(crate) fn leave_frame(&mut self, bytes: u32) {
         self.frames -= i64::from(bytes);
+    }
+
+    /// The counts of a partition whose objects have just been made.
+    pub(crate) fn begin_with(&mut self, live: i64) {
+        self.allocated = live;
+        self.due = self.terms.memory.min(FIRST.max(2 * live));
+        self.set_threshold();
     }
 
     /// What may hold a cycle: taken at the partition's end.
@@ -118,9 +153,29 @@ impl Core {
         Ok(())
     }
 
+    /// Counts what sandboxes use now.
+    ///
+    /// # Errors
+    /// It is more than this partition has.
+    pub(crate) fn count_sandboxes(&mut self) -> Result<(), Fault> {
+        let outside = self.exact.tasks.sandboxes.bytes();
+        if outside != self.exact.outside {
+            self.exact.outside = outside;
+            self.exact.set_threshold();
+            if self.exact.left() < 0 {
+                return self.gather(0);
+            }
+        }
+        Ok(())
+    }
+
     /// A collection, because of so many bytes.
     #[cold]
-    fn gather(&mut self, bytes: i64) -> Result<(), Fault> {
+    pub(crate) fn gather(&mut self, bytes: i64) -> Result<(), Fault> {
+        if self.exact.bytes() + bytes > self.exact.room {
+            self.exact.crowded = true;
+            return Err(Box::new(Stop::Trap(Trap::Memory)));
+        }
         let cells = std::mem::take(&mut *self.cells.borrow_mut());
         let shared = std::mem::take(&mut self.exact.shared);
         let mut suspects: Vec<Value> = cells.iter().filter_map(Weak::upgrade).map(Value::Cell).collect();
@@ -131,9 +186,11 @@ impl Core {
         self.exact.allocated = heap::live();
         let live = self.exact.bytes();
         let limit = self.exact.terms.memory;
-        self.exact.threshold = limit.min(FIRST.max(2 * live));
+        self.exact.due = limit.min(FIRST.max(2 * live));
+        self.exact.outside = self.exact.tasks.sandboxes.bytes();
+        self.exact.set_threshold();
         self.charge(live.max(0) as u64 / 64)?;
-        if live + bytes > limit {
+        if live + bytes > limit - self.exact.outside {
             return Err(Box::new(Stop::Trap(Trap::Memory)));
         }
         Ok(())
@@ -146,9 +203,15 @@ impl Core {
         self.exact.shared.push(Rc::downgrade(shared));
     }
 
-    fn known(&mut self, shared: Rc<Shared>) -> Value {
-        self.exact.shared.push(Rc::downgrade(&shared));
-        Value::Shared(shared)
+    /// Something is put into a container that exists already.
+    #[inline]
+    pub(crate) fn suspect(&mut self, holder: &Value, value: &Value) {
+        if value.is_container()
+            && let Value::Shared(shared) = holder
+            && shared.mark()
+        {
+            self.exact.shared.push(Rc::downgrade(shared));
+        }
     }
 
     /// A string made at run time.
@@ -174,7 +237,7 @@ impl Core {
 
     /// An array whose bytes have been allocated.
     pub(crate) fn free_array(&mut self, items: Vec<Value>) -> Value {
-        self.known(Shared::array(items))
+        Value::Shared(Shared::array(items))
     }
 
     /// A record with room for so many fields.
@@ -185,7 +248,7 @@ impl Core {
 
     pub(crate) fn free_record(&mut self, capacity: usize) -> Value {
         let entries = Entries::with_capacity_and_hasher(capacity.min(1 << 16), Seed::default());
-        self.known(Shared::record(entries, capacity))
+        Value::Shared(Shared::record(entries, capacity))
     }
 
     /// A record of fields whose names stand in the source or in the runtime.
@@ -194,7 +257,7 @@ impl Core {
         let count = fields.len();
         let entries: Entries =
             fields.into_iter().map(|(name, value)| (crate::vm::shared::key(name), value)).collect();
-        Ok(self.known(Shared::record(entries, count)))
+        Ok(Value::Shared(Shared::record(entries, count)))
     }
 
     pub(crate) fn tagged(&mut self, tag: &Rc<str>, value: Value) -> Result<Value, Fault> {
@@ -238,6 +301,13 @@ impl Core {
         let cell = Rc::new(CellBox::counted(value, sizes::CELL));
         self.cells.borrow_mut().push(Rc::downgrade(&cell));
         Ok(Value::Cell(cell))
+    }
+
+    /// A captured variable of a state that is restored; its bytes have been counted.
+    pub(crate) fn restored_cell(&mut self) -> Rc<CellBox> {
+        let cell = Rc::new(CellBox::counted(Value::Unbound, sizes::CELL));
+        self.cells.borrow_mut().push(Rc::downgrade(&cell));
+        cell
     }
 
     /// A closure.

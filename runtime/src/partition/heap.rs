@@ -68,6 +68,11 @@ impl Meter {
         }
     }
 
+    /// Live bytes.
+    pub(crate) fn live(self) -> i64 {
+        self.live
+    }
+
     /// The most bytes that were live at once.
     #[must_use]
     pub fn peak(self) -> u64 {

@@ -83,6 +83,29 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<Failure>,
 }
 
+/// What the sandboxes of one program use together.
+#[derive(Debug, Default)]
+pub(crate) struct Alive {
+    count: Cell<usize>,
+    bytes: Cell<i64>,
+}
+
+impl Alive {
+    /// Sandboxes that are neither stopped nor dead.
+    pub(crate) fn count(&self) -> usize {
+        self.count.get()
+    }
+
+    /// Bytes of their heaps, their sources and the messages that wait for them.
+    pub(crate) fn bytes(&self) -> i64 {
+        self.bytes.get()
+    }
+
+    pub(crate) fn use_more(&self, bytes: i64) {
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+}
+
 /// What a sandbox has of the outside: nothing.
 struct Nowhere;
 
@@ -99,12 +122,17 @@ pub(crate) struct Sandbox {
     limits: Limits,
     entry: EntryPoint,
     state: Value,
-    alive: Rc<Cell<usize>>,
+    alive: Rc<Alive>,
+    /// Bytes of its source.
+    source: i64,
+    /// What it has added to the bytes of `alive`.
+    counted: i64,
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        self.alive.set(self.alive.get().saturating_sub(1));
+        self.alive.count.set(self.alive.count().saturating_sub(1));
+        self.alive.use_more(-self.counted);
         self.inside(|sandbox| {
             drop(std::mem::take(&mut sandbox.state));
             drop(sandbox.machine.take());
@@ -119,8 +147,9 @@ impl Sandbox {
         entry: EntryPoint,
         limits: Limits,
         hosts: Rc<[HostFunction]>,
-        alive: Rc<Cell<usize>>,
+        alive: Rc<Alive>,
     ) -> Self {
+        let source = program.sources.first().map_or(0, |source| source.text.len() as i64);
         let memory = i64::try_from(limits.memory).unwrap_or(i64::MAX);
         let terms = Terms {
             name: limits.name.clone(),
@@ -131,7 +160,8 @@ impl Sandbox {
         };
         let mut core = Core::exact(program, terms, Some(limits.fuel), Gate::closed(), Box::new(Nowhere));
         core.exact.hosts = hosts;
-        alive.set(alive.get() + 1);
+        alive.count.set(alive.count() + 1);
+        alive.use_more(source);
         Self {
             machine: Some(Machine::new(core)),
             meter: Some(Meter::new(None)),
@@ -139,6 +169,8 @@ impl Sandbox {
             entry,
             state: Value::Nothing,
             alive,
+            source,
+            counted: source,
         }
     }
 
@@ -162,26 +194,53 @@ impl Sandbox {
         result
     }
 
+    /// Counts what it holds now.
+    fn recount(&mut self) {
+        let now = self.source + self.meter.map_or(0, Meter::live);
+        self.alive.use_more(now - self.counted);
+        self.counted = now;
+    }
+
+    /// Bytes of heap that the program around it has for it.
+    fn room(&self, outer: &mut Core) -> Result<i64, Fault> {
+        outer.count_sandboxes()?;
+        let own = self.counted - self.source;
+        if outer.exact.left() + own < self.memory() {
+            // Only what really lives there is in the way.
+            outer.gather(0)?;
+        }
+        Ok(outer.exact.left() + own)
+    }
+
     /// Gives the sandbox a turn's fuel, runs it, and charges the program around it for what was used.
     fn turn<T>(
         &mut self,
-        outer: Option<&mut Core>,
+        mut outer: Option<&mut Core>,
         act: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<Result<T, Failure>, Fault> {
         let limit = self.limits.fuel;
         let left =
             outer.as_ref().filter(|core| core.exact.fuel.is_some()).map(|core| core.fuel.max(0) as u64);
         let budget = left.map_or(limit, |left| left.min(limit));
+        let room = match &mut outer {
+            Some(outer) => self.room(outer)?,
+            None => i64::MAX,
+        };
         if let Some(machine) = &mut self.machine {
             machine.core.refuel(budget);
+            machine.core.exact.set_room(room);
         }
         let result = self.inside(act);
+        self.recount();
         let used = budget as i64 - self.machine.as_ref().map_or(0, |m| m.core.fuel);
-        if let Some(outer) = outer
-            && left.is_some()
-        {
+        let Some(outer) = outer else { return Ok(result) };
+        if left.is_some() {
             outer.charge(used.max(0) as u64)?;
         }
+        if self.machine.as_ref().is_some_and(|machine| machine.core.exact.crowded) {
+            return Err(Box::new(Stop::Trap(Trap::Memory)));
+        }
+        outer.count_sandboxes()?;
         Ok(result)
     }
 

@@ -1,14 +1,14 @@
 //! Embedding: a program with the host's functions, and sandboxes without a program around them.
 
-use super::program::{self, Grants};
+use super::live::{Additions, Live};
+use super::program::Grants;
 use super::{Entry, OnSandbox, source};
 use crate::bytecode::Program;
-use crate::error::LoadError;
+use crate::error::{LoadError, StateError};
 use crate::partition::boundary::{Data, HostFunction};
 use crate::partition::host::Host;
 use crate::partition::sandbox::{Failure, Limits, Sandbox};
 use policies::wire::ErrorFrame;
-use std::cell::Cell;
 use std::rc::Rc;
 
 /// A program on its way to a run: its text, what it is granted, and functions of the host.
@@ -18,6 +18,7 @@ pub struct Script {
     grants: Grants,
     functions: Vec<HostFunction>,
     on_sandbox: Option<OnSandbox>,
+    most: Option<Limits>,
 }
 
 /// How a script ended.
@@ -41,6 +42,7 @@ impl Script {
             grants: Grants::nothing(),
             functions: Vec::new(),
             on_sandbox: None,
+            most: None,
         }
     }
 
@@ -71,6 +73,14 @@ impl Script {
         self
     }
 
+    /// The most that its sandboxes may be given, below what the language allows; also what they get unless the program
+    /// asks for less. Its name means nothing.
+    #[must_use]
+    pub fn sandbox_limits(mut self, most: Limits) -> Self {
+        self.most = Some(most);
+        self
+    }
+
     /// Compiles it.
     ///
     /// # Errors
@@ -84,9 +94,32 @@ impl Script {
     /// # Errors
     /// It doesn't compile.
     pub fn run(self, host: Box<dyn Host>) -> Result<Outcome, LoadError> {
-        let program = Rc::new(self.compile()?);
-        let outcome = program::run_with(program, self.grants, self.functions, self.on_sandbox, host);
+        let outcome = self.start(host)?.finish();
         Ok(Outcome { status: outcome.end.exit, fuel: outcome.end.fuel, errors: outcome.errors })
+    }
+
+    /// Compiles it, runs its top level, and keeps it to be called.
+    ///
+    /// # Errors
+    /// It doesn't compile.
+    pub fn start(self, host: Box<dyn Host>) -> Result<Live, LoadError> {
+        let mut live = self.made(host)?;
+        live.run_top();
+        Ok(live)
+    }
+
+    /// Compiles it and makes it what it was when it was saved: nothing runs. Its rights are those of now.
+    ///
+    /// # Errors
+    /// It doesn't compile, or the bytes aren't a state of it.
+    pub fn restore(self, state: &[u8], host: Box<dyn Host>) -> Result<Live, StateError> {
+        self.made(host).map_err(StateError::Source)?.restored(state)
+    }
+
+    fn made(self, host: Box<dyn Host>) -> Result<Live, LoadError> {
+        let program = Rc::new(self.compile()?);
+        let additions = Additions { functions: self.functions, on_sandbox: self.on_sandbox, most: self.most };
+        Ok(Live::new(program, self.grants, additions, host))
     }
 }
 
@@ -140,7 +173,7 @@ impl Mod {
     fn made(&self, text: &str, entry: Entry) -> Result<Sandbox, Failure> {
         let (program, entry) = source(text, entry, &self.limits, &self.functions)?;
         let hosts = self.functions.clone().into();
-        Ok(Sandbox::new(program, entry, self.limits.clone(), hosts, Rc::new(Cell::new(0))))
+        Ok(Sandbox::new(program, entry, self.limits.clone(), hosts, Rc::default()))
     }
 
     fn gone(&self) -> Failure {

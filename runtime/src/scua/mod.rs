@@ -6,14 +6,17 @@ mod compile;
 mod host;
 mod lexer;
 mod library;
+mod live;
 mod parser;
 pub mod program;
 mod resolve;
+pub mod state;
 mod token;
 mod work;
 
 pub use host::{Mod, Outcome, Script};
 pub(crate) use library::{ARRAYS, CORE, EFFECTS, MATH, RECORDS, STRINGS};
+pub use live::Live;
 
 use crate::bytecode::{EntryPoint, Program};
 use crate::error::LoadError;

@@ -1,20 +1,13 @@
 //! A whole program: run it behind the gate, with the grants of the command line.
 
 use super::library::Realm;
+use super::live::{Additions, Live};
 use crate::bytecode::Program;
 use crate::diagnostic;
-use crate::error::LoadError;
+use crate::error::{LoadError, StateError};
 use crate::partition::boundary::HostFunction;
-use crate::partition::exact::Terms;
-use crate::partition::gate::Gate;
-use crate::partition::heap::Meter;
 use crate::partition::host::Host;
-use crate::partition::{Core, Entered};
 use crate::source::Source;
-use crate::vm::Machine;
-use crate::vm::strict;
-use crate::vm::tasks::Ended;
-use crate::vm::trap::{Stop, Trap};
 use policies::capability::Capability;
 use policies::ceiling::{Ceiling, Grant};
 use policies::scope::Base;
@@ -23,9 +16,6 @@ use std::rc::Rc;
 
 /// Bytes of a program's heap unless it is told otherwise.
 pub const MEMORY: u64 = 256 << 20;
-/// Call frames of a program.
-const CALLS: usize = 2000;
-
 /// What a program is given.
 #[derive(Debug, Clone)]
 pub struct Grants {
@@ -87,75 +77,52 @@ pub fn refused(error: &LoadError, name: &str, text: &str) -> ErrorFrame {
 /// Runs a program to its end.
 #[must_use]
 pub fn run(program: Rc<Program>, grants: Grants, hosts: Vec<HostFunction>, host: Box<dyn Host>) -> Outcome {
-    run_with(program, grants, hosts, None, host)
+    let mut live = Live::new(program, grants, Additions { functions: hosts, ..Additions::default() }, host);
+    live.run_top();
+    live.finish()
 }
 
-pub(super) fn run_with(
+/// A program's state, or why there is none.
+pub type Saved = Result<Vec<u8>, StateError>;
+
+/// Runs a program, or what was saved of it, and saves it if it comes to rest.
+///
+/// A restored program goes on with its `fn restored()`: its top level has run before.
+///
+/// # Errors
+/// The state can't be restored: nothing has run.
+pub fn run_saved(
     program: Rc<Program>,
     grants: Grants,
-    hosts: Vec<HostFunction>,
-    on_sandbox: Option<super::OnSandbox>,
-    mut host: Box<dyn Host>,
-) -> Outcome {
-    let name = program.sources.first().map_or("", |source| source.name.as_str());
-    let name = name.rsplit('/').next().unwrap_or(name);
-    let memory = grants.memory.unwrap_or(MEMORY);
-    let terms = Terms {
-        name: name.into(),
-        memory: i64::try_from(memory).unwrap_or(i64::MAX),
-        calls: CALLS,
-        depth: 64,
-        sandbox: false,
-    };
-    let gate = Gate::granted(grants.ceiling, grants.granted, grants.base, host.as_mut());
-    let entered = Entered::new(Meter::new(None));
-    let started = host.now();
-    let mut core = Core::exact(program, terms, grants.fuel, gate, host);
-    core.exact.hosts = hosts.into();
-    core.exact.tasks.virtual_time = grants.virtual_time;
-    core.exact.tasks.started = started;
-    if let Some(on_sandbox) = on_sandbox {
-        core.keep.insert("hosts", Box::new(on_sandbox));
-    }
-    let mut machine = Machine::new(core);
-    let top = machine.core.top();
-    let ended = machine.run_turn(top, Vec::new(), (0, 0));
-    let core = &machine.core;
-    let mut errors = Vec::new();
-    let mut trap = None;
-    let mut exit = i32::from(core.exact.tasks.complaints);
-    let line = strict::line_of(core, core.exact.stopped);
-    if let Ended::Stopped(fault) = ended {
-        exit = 1;
-        let text = match &*fault {
-            Stop::Exit(code) => {
-                exit = *code;
-                None
-            }
-            Stop::Raised(error) => Some((strict::shown(core, error), error.message.clone(), error.denied)),
-            Stop::Trap(limit) => {
-                trap = Some(limit.name().to_owned());
-                let message = match limit {
-                    Trap::Fuel => format!("ran out of fuel (limit {})", grants.fuel.unwrap_or(0)),
-                    Trap::Memory => format!("ran out of memory (limit {memory} bytes)"),
-                };
-                Some((strict::at_line(core, line, &message), message, false))
-            }
-            Stop::Cancelled(reason) => Some((strict::at_line(core, line, reason), reason.clone(), false)),
-            Stop::Wait => None,
-        };
-        if let Some((text, message, denied)) = text {
-            let mut frame = diagnostic::plain("fault", &message);
-            frame.text = text;
-            frame.denied = denied;
-            errors.push(frame);
+    from: Option<&[u8]>,
+    save: Save,
+    host: Box<dyn Host>,
+) -> Result<(Outcome, Option<Saved>), StateError> {
+    let mut live = Live::new(program, grants, Additions::default(), host);
+    match from {
+        None => live.run_top(),
+        Some(state) => {
+            live = live.restored(state)?;
+            live.run_function(RESTORED);
         }
     }
-    let fuel = machine.core.used();
-    machine.core.host.flush();
-    drop(machine);
-    let meter = entered.leave();
-    Outcome { end: EndFrame { exit, fuel, heap_peak: meter.peak(), trap, llm_tokens: 0 }, errors }
+    let saved = match save {
+        Save::Yes => Some(live.save()),
+        Save::No => None,
+    };
+    Ok((live.finish(), saved))
+}
+
+/// What a restored program goes on with.
+pub const RESTORED: &str = "restored";
+
+/// Whether a program's state is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Save {
+    /// It is.
+    Yes,
+    /// It isn't.
+    No,
 }
 
 /// Names that mean something in a program: for tools.

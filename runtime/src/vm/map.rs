@@ -78,6 +78,11 @@ impl Key {
         Self(Value::text(text))
     }
 
+    /// A key that counts so many bytes, whatever its own size.
+    pub(crate) fn counted(text: &str, bytes: usize) -> Self {
+        Self(crate::partition::Core::counted_text(text.to_owned(), bytes))
+    }
+
     /// A text value as a key.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         matches!(value, Value::Short(_) | Value::Text(_)).then(|| Self(value.clone()))

@@ -7,7 +7,7 @@ use super::tasks::{Actor, Task};
 use super::value::{Entries, Key, Value};
 use crate::partition::heap;
 use std::cell::{Cell, Ref, RefCell, RefMut};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Bytes of each kind of object, before its elements.
 pub(crate) mod sizes {
@@ -33,27 +33,57 @@ pub struct Shared(pub(crate) Body);
 /// What it is.
 pub(crate) enum Body {
     Array(Array),
-    Record(Table),
+    Record(Box<Table>),
     /// A tag with a value.
     Tagged(Rc<str>, Value),
     /// A tag without one; counts nothing.
     Tag(Rc<str>),
-    Task(Task),
-    Actor(Actor),
+    Task(Box<Task>),
+    Actor(Box<Actor>),
+    /// Where a loop is in a record; never seen by a program, counts nothing.
+    Walk(Walk),
+}
+
+/// A loop's way through the fields that a record had at its start. Fields that are added stand behind them; one that is
+/// removed moves it.
+pub(crate) struct Walk {
+    at: Cell<usize>,
+    end: Cell<usize>,
+}
+
+impl Walk {
+    pub(crate) fn next(&self) -> Option<usize> {
+        let at = self.at.get();
+        if at >= self.end.get() {
+            return None;
+        }
+        self.at.set(at + 1);
+        Some(at)
+    }
+
+    fn removed(&self, at: usize) {
+        for place in [&self.at, &self.end] {
+            if at < place.get() {
+                place.set(place.get() - 1);
+            }
+        }
+    }
 }
 
 /// A growing sequence.
 pub(crate) struct Array {
     items: RefCell<Vec<Value>>,
     capacity: Cell<usize>,
+    suspect: Cell<bool>,
 }
 
 /// Fields in insertion order.
 pub(crate) struct Table {
     entries: RefCell<Entries>,
     capacity: Cell<usize>,
-    /// Bytes of keys that don't stand in the source.
-    keys: Cell<usize>,
+    suspect: Cell<bool>,
+    /// Loops that may be going on.
+    walks: RefCell<Vec<Weak<Shared>>>,
 }
 
 /// The capacity after growing to hold `needed` elements.
@@ -111,9 +141,27 @@ impl Table {
         self.capacity.set(capacity);
     }
 
-    pub(crate) fn count_key(&self, bytes: usize) {
-        heap::grow(bytes);
-        self.keys.set(self.keys.get() + bytes);
+    /// A loop over the fields that there are now.
+    pub(crate) fn walk(&self) -> Rc<Shared> {
+        let walk = Walk { at: Cell::new(0), end: Cell::new(self.len()) };
+        let walk = Rc::new(Shared(Body::Walk(walk)));
+        let mut walks = self.walks.borrow_mut();
+        if walks.len() == walks.capacity() {
+            walks.retain(|walk| walk.strong_count() > 0);
+        }
+        walks.push(Rc::downgrade(&walk));
+        walk
+    }
+
+    /// Removes a field; loops skip it.
+    pub(crate) fn remove(&self, key: &str) -> Option<Value> {
+        let (at, _, value) = self.entries_mut().shift_remove_full(&super::value::Look(key))?;
+        for walk in self.walks.borrow().iter().filter_map(Weak::upgrade) {
+            if let Body::Walk(walk) = &walk.0 {
+                walk.removed(at);
+            }
+        }
+        Some(value)
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Value> {
@@ -125,10 +173,10 @@ impl Shared {
     fn bytes(&self) -> usize {
         match &self.0 {
             Body::Array(array) => sizes::ARRAY + sizes::SLOT * array.capacity.get(),
-            Body::Record(table) => sizes::RECORD + sizes::ENTRY * table.capacity.get() + table.keys.get(),
+            Body::Record(table) => sizes::RECORD + sizes::ENTRY * table.capacity.get(),
             Body::Tagged(..) => sizes::TAGGED,
             Body::Task(_) => sizes::TASK,
-            Body::Tag(_) | Body::Actor(_) => 0,
+            Body::Tag(_) | Body::Actor(_) | Body::Walk(_) => 0,
         }
     }
 
@@ -141,13 +189,14 @@ impl Shared {
     /// An array of exactly these elements.
     pub(crate) fn array(items: Vec<Value>) -> Rc<Self> {
         let capacity = Cell::new(items.len());
-        Self::new(Body::Array(Array { items: RefCell::new(items), capacity }))
+        Self::new(Body::Array(Array { items: RefCell::new(items), capacity, suspect: Cell::new(false) }))
     }
 
     /// A record with room for exactly its fields, or for more.
     pub(crate) fn record(entries: Entries, capacity: usize) -> Rc<Self> {
         let capacity = Cell::new(capacity.max(entries.len()));
-        Self::new(Body::Record(Table { entries: RefCell::new(entries), capacity, keys: Cell::new(0) }))
+        let (entries, suspect) = (RefCell::new(entries), Cell::new(false));
+        Self::new(Body::Record(Box::new(Table { entries, capacity, suspect, walks: RefCell::default() })))
     }
 
     pub(crate) fn tagged(tag: Rc<str>, value: Value) -> Rc<Self> {
@@ -159,11 +208,23 @@ impl Shared {
     }
 
     pub(crate) fn task(task: Task) -> Rc<Self> {
-        Self::new(Body::Task(task))
+        Self::new(Body::Task(Box::new(task)))
     }
 
     pub(crate) fn actor(actor: Actor) -> Rc<Self> {
-        Self::new(Body::Actor(actor))
+        Self::new(Body::Actor(Box::new(actor)))
+    }
+
+    /// Marks a container that may be part of a cycle; whether it wasn't marked before.
+    ///
+    /// What is made refers to what was made earlier, so no cycle closes unless a container is put into one that
+    /// exists already.
+    pub(crate) fn mark(&self) -> bool {
+        match &self.0 {
+            Body::Array(array) => !array.suspect.replace(true),
+            Body::Record(table) => !table.suspect.replace(true),
+            Body::Tagged(..) | Body::Tag(_) | Body::Task(_) | Body::Actor(_) | Body::Walk(_) => false,
+        }
     }
 
     /// Values that it holds.
@@ -172,7 +233,7 @@ impl Shared {
             Body::Array(array) => array.items.borrow().iter().for_each(each),
             Body::Record(table) => table.entries.borrow().values().for_each(each),
             Body::Tagged(_, value) => each(value),
-            Body::Tag(_) => {}
+            Body::Tag(_) | Body::Walk(_) => {}
             Body::Task(task) => task.children(each),
             Body::Actor(actor) => actor.children(each),
         }
@@ -183,7 +244,7 @@ impl Shared {
         match &self.0 {
             Body::Array(array) => array.items.take(),
             Body::Record(table) => table.entries.take().into_values().collect(),
-            Body::Tagged(..) | Body::Tag(_) => Vec::new(),
+            Body::Tagged(..) | Body::Tag(_) | Body::Walk(_) => Vec::new(),
             Body::Task(task) => task.take_children(),
             Body::Actor(actor) => actor.take_children(),
         }
@@ -211,7 +272,7 @@ impl Drop for Shared {
                     heap::drop_inside(std::iter::once(std::mem::take(value)));
                 }
             }
-            Body::Tag(_) => {}
+            Body::Tag(_) | Body::Walk(_) => {}
             Body::Task(task) => heap::drop_inside(task.take_children().into_iter()),
             Body::Actor(actor) => heap::drop_inside(actor.take_children().into_iter()),
         }
@@ -270,7 +331,7 @@ impl Value {
     }
 }
 
-/// A key of a record.
+/// A key that stands in a source: it counts nothing.
 pub(crate) fn key(text: &str) -> Key {
-    Key::new(text)
+    Key::counted(text, 0)
 }

@@ -29,7 +29,7 @@ pub(crate) fn host_function(index: u16) -> Value {
     Value::Builtin(HOSTS | index)
 }
 
-fn host_index(id: u16) -> Option<usize> {
+pub(crate) fn host_index(id: u16) -> Option<usize> {
     id.checked_sub(HOSTS).map(usize::from)
 }
 
@@ -56,6 +56,8 @@ pub(crate) fn type_of(value: &Value) -> &'static str {
             Body::Tagged(..) | Body::Tag(_) => "tagged",
             Body::Task(_) => "task",
             Body::Actor(_) => "actor",
+            // Never seen by a program.
+            Body::Walk(_) => "nil",
         },
         _ => "function",
     }
@@ -229,6 +231,7 @@ fn equal_at(core: &mut Core, a: &Value, b: &Value, depth: usize) -> Result<bool,
                     inner(core, depth)?;
                     let field = p.entries().get_index(i).map(|(k, v)| (k.clone(), v.clone()));
                     let Some((key, v)) = field else { return Ok(false) };
+                    read_key(core, key.as_str())?;
                     let Some(w) = q.get(key.as_str()) else { return Ok(false) };
                     if !equal_at(core, &v, &w, depth + 1)? {
                         return Ok(false);
@@ -236,7 +239,7 @@ fn equal_at(core: &mut Core, a: &Value, b: &Value, depth: usize) -> Result<bool,
                 }
                 true
             }
-            (Body::Task(_) | Body::Actor(_), _) => Rc::ptr_eq(x, y),
+            (Body::Task(_) | Body::Actor(_) | Body::Walk(_), _) => Rc::ptr_eq(x, y),
             _ => false,
         },
         _ => match (a.as_text(), b.as_text()) {
@@ -404,14 +407,15 @@ impl Renderer<'_> {
                 self.out.push_str(tag);
                 return Ok(());
             }
+            Body::Walk(_) => return Ok(()),
             Body::Task(task) => {
-                let _ = write!(self.out, "<task {}>", task.number);
+                let _ = write!(self.out, "<task {}>", task.number.get());
                 return Ok(());
             }
             Body::Actor(actor) => {
-                let _ = match &actor.guest {
-                    Some(guest) => write!(self.out, "<sandbox {}>", guest.name),
-                    None => write!(self.out, "<actor {}>", actor.number),
+                let _ = match actor.sandbox_name() {
+                    Some(name) => write!(self.out, "<sandbox {name}>"),
+                    None => write!(self.out, "<actor {}>", actor.number.get()),
                 };
                 return Ok(());
             }
@@ -475,14 +479,17 @@ fn element(array: &super::shared::Array, index: &Value) -> Result<usize, Fault> 
 }
 
 /// `c[i]`
-pub(crate) fn index(c: &Value, i: &Value) -> Result<Value, Fault> {
+pub(crate) fn index(core: &mut Core, c: &Value, i: &Value) -> Result<Value, Fault> {
     match c.body() {
         Some(Body::Array(array)) => {
             let at = element(array, i)?;
             Ok(array.items()[at].clone())
         }
         Some(Body::Record(table)) => match i.as_text() {
-            Some(key) => Ok(table.get(key).unwrap_or_default()),
+            Some(key) => {
+                read_key(core, key)?;
+                Ok(table.get(key).unwrap_or_default())
+            }
             None => Err(raised(format!("a record key is a string, got {}", type_name(i)))),
         },
         Some(Body::Actor(_)) => Err(raised(ACTOR_FIELDS)),
@@ -493,9 +500,12 @@ pub(crate) fn index(c: &Value, i: &Value) -> Result<Value, Fault> {
 const ACTOR_FIELDS: &str = "an actor reference has no fields; use `tell` or `ask`";
 
 /// `r.name`
-pub(crate) fn field(c: &Value, name: &str) -> Result<Value, Fault> {
+pub(crate) fn field(core: &mut Core, c: &Value, name: &str) -> Result<Value, Fault> {
     match c.body() {
-        Some(Body::Record(table)) => Ok(table.get(name).unwrap_or_default()),
+        Some(Body::Record(table)) => {
+            read_key(core, name)?;
+            Ok(table.get(name).unwrap_or_default())
+        }
         Some(Body::Actor(_)) => Err(raised(ACTOR_FIELDS)),
         _ => Err(raised(format!("no field `{name}` in {}", type_name(c)))),
     }
@@ -506,6 +516,7 @@ pub(crate) fn set_index(core: &mut Core, c: &Value, i: &Value, v: Value) -> Resu
     match c.body() {
         Some(Body::Array(array)) => {
             let at = element(array, i)?;
+            core.suspect(c, &v);
             let old = std::mem::replace(&mut array.items_mut()[at], v);
             drop(old);
             Ok(())
@@ -519,7 +530,13 @@ pub(crate) fn set_index(core: &mut Core, c: &Value, i: &Value, v: Value) -> Resu
     }
 }
 
-/// `r.k = v`; a key made at run time is a string of the record's own.
+/// Reading a key. Most are too short to cost anything.
+#[inline]
+pub(crate) fn read_key(core: &mut Core, key: &str) -> Result<(), Fault> {
+    if key.len() >= 32 { core.charge(key.len() as u64 / 32) } else { Ok(()) }
+}
+
+/// `r.k = v`; a key made at run time is a string of the record's own, another one is shared.
 pub(crate) fn set_key(core: &mut Core, c: &Value, key: &Value, v: Value, made: bool) -> Result<(), Fault> {
     let table = match c.body() {
         Some(Body::Record(table)) => table,
@@ -527,6 +544,8 @@ pub(crate) fn set_key(core: &mut Core, c: &Value, key: &Value, v: Value, made: b
         _ => return Err(raised(format!("can't set a field of {}", type_name(c)))),
     };
     let text = key.as_text().unwrap_or("");
+    read_key(core, text)?;
+    core.suspect(c, &v);
     let mut v = v;
     {
         let mut entries = table.entries_mut();
@@ -538,12 +557,14 @@ pub(crate) fn set_key(core: &mut Core, c: &Value, key: &Value, v: Value, made: b
         }
     }
     core.grow_table(table, table.len() + 1)?;
-    if made && matches!(key, Value::Text(_)) {
+    let key = if made && matches!(key, Value::Text(_)) {
         let bytes = sizes::text(text.len());
         core.allocate(bytes)?;
-        table.count_key(bytes);
-    }
-    table.entries_mut().insert(Key::new(text), v);
+        Key::counted(text, bytes)
+    } else {
+        Key::of(key).unwrap_or_else(|| super::shared::key(text))
+    };
+    table.entries_mut().insert(key, v);
     Ok(())
 }
 
@@ -624,11 +645,11 @@ pub(crate) fn count_bounds(bounds: &[Value]) -> Result<Option<(i64, u64)>, Fault
     Ok(Some((from, from.abs_diff(to) / step.unsigned_abs())))
 }
 
-/// The keys of a record, or nothing for an array; `None` if there is no looping over it.
+/// The place in a record, or nothing for an array; a fault if there is no looping over it.
 pub(crate) fn loop_keys(value: &Value) -> Result<Value, Fault> {
     match value.body() {
         Some(Body::Array(_)) => Ok(Value::Nothing),
-        Some(Body::Record(table)) => Ok(Value::list(table.entries().keys().map(Key::value).collect())),
+        Some(Body::Record(table)) => Ok(Value::Shared(table.walk())),
         _ => Err(raised(format!("can't loop over {}", type_name(value)))),
     }
 }
@@ -641,13 +662,12 @@ pub(crate) fn loop_next(value: &Value, keys: &Value, at: &mut i64) -> Option<(Va
             *at += 1;
             Some((Value::Int(*at - 1), item))
         }
-        Some(Body::Record(table)) => loop {
-            let key = keys.as_list()?.get(*at as usize)?.clone();
-            *at += 1;
-            if let Some(value) = table.get(key.as_text().unwrap_or("")) {
-                return Some((key, value));
-            }
-        },
+        Some(Body::Record(table)) => {
+            let Some(Body::Walk(walk)) = keys.body() else { return None };
+            let at = walk.next()?;
+            let entries = table.entries();
+            entries.get_index(at).map(|(key, value)| (key.value(), value.clone()))
+        }
         _ => None,
     }
 }
@@ -955,7 +975,8 @@ impl Machine {
             _ => None,
         };
         let tag = tag.unwrap_or_else(|| "".into());
-        if self.core.send(&receiver, &tag, args, timeout.as_ref())? {
+        let place = self.place();
+        if self.core.send(&receiver, &tag, args, timeout.as_ref(), place)? {
             return self.enter_state(super::tasks::parked(), "ask", first, Ret::Reg(ins.a));
         }
         Ok(())

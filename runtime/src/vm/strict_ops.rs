@@ -96,12 +96,12 @@ pub(super) fn step(regs: &mut Regs, ins: Ins, proto: &Proto, core: &mut Core) ->
         }
         Op::GetField => {
             let object = fetch(regs, ins.b, locals);
-            regs[a] = strict::field(&object, text(&proto.consts, ins.d).as_text().unwrap_or(""))?;
+            regs[a] = strict::field(core, &object, text(&proto.consts, ins.d).as_text().unwrap_or(""))?;
         }
         Op::GetIndex => {
             let index = fetch(regs, ins.c(), locals);
             let object = fetch(regs, ins.b, locals);
-            regs[a] = strict::index(&object, &index)?;
+            regs[a] = strict::index(core, &object, &index)?;
         }
         Op::PutField => {
             let value = fetch(regs, ins.b, locals);
@@ -181,6 +181,7 @@ pub(super) fn step(regs: &mut Regs, ins: Ins, proto: &Proto, core: &mut Core) ->
         Op::TestRecord => return Ok(skip(matches!(regs[a].body(), Some(Body::Record(_))))),
         Op::TestField => {
             let name = text(&proto.consts, ins.d).as_text().unwrap_or("");
+            strict::read_key(core, name)?;
             let Some(value) = regs[b].as_table().and_then(|table| table.get(name)) else {
                 return Ok(Flow::Next);
             };

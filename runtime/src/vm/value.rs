@@ -72,6 +72,11 @@ impl Text {
         Self { text, charged: bytes, chars: Cell::new(usize::MAX) }
     }
 
+    /// Whether it counts bytes at all.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.charged > 0
+    }
+
     pub(crate) fn push(&mut self, more: &str) {
         self.text.push_str(more);
         self.chars.set(usize::MAX);
@@ -312,6 +317,11 @@ impl Value {
             Ok(short) => Value::Short(short),
             Err(_) => Value::Text(Rc::new(Text::new(text.to_owned()))),
         }
+    }
+
+    /// A text, if it needs no place on the heap.
+    pub(crate) fn text_if_short(text: &str) -> Option<Self> {
+        TinyAsciiStr::try_from_utf8(text.as_bytes()).ok().map(Value::Short)
     }
 
     /// A text that is already owned.

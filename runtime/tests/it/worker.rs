@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 
 fn run(header: &JobHeader, source: &str) -> (i32, Vec<Frame>) {
     let mut job = tempfile::tempfile().expect("a file");
-    job.write_all(&wire::encode_job(header, source.as_bytes(), &[]).expect("a job")).expect("written");
+    job.write_all(&wire::encode_job(header, source.as_bytes(), &[], None).expect("a job")).expect("written");
     job.seek(SeekFrom::Start(0)).expect("rewound");
     let mut frames = tempfile::tempfile().expect("a file");
     let exit = runtime::worker::run(job, frames.try_clone().expect("a handle"));
@@ -115,7 +115,7 @@ fn nothing_is_revealed_where_its_entry_can_t_be_written() {
     header.env.insert("K".into(), "hush".into());
     let (exit, _frames) = run(&header, source);
     assert_eq!(exit, 4);
-    let bytes = policies::wire::encode_job(&header, source.as_bytes(), &[]).expect("a job");
+    let bytes = policies::wire::encode_job(&header, source.as_bytes(), &[], None).expect("a job");
     let mut job = tempfile::tempfile().expect("a file");
     std::io::Write::write_all(&mut job, &bytes).expect("written");
     std::io::Seek::rewind(&mut job).expect("a file");

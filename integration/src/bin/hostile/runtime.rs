@@ -92,6 +92,7 @@ fn build(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
         signals: Some(signals),
         egress: None,
         person: None,
+        state: None,
         lent: None,
     };
     let report = supervisor::supervise(running, &plan, cgroup, wants);

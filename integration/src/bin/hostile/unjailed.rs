@@ -61,7 +61,7 @@ fn unjailed(ceiling: &str, profile: &str, file: &str) -> Result<Ran, Box<dyn Err
     header.env = std::env::vars().collect();
     header.workdir = Some(workdir.clone());
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
-    let job = filled(&wire::encode_job(&header, &source, &[])?)?;
+    let job = filled(&wire::encode_job(&header, &source, &[], None)?)?;
     let frames = memory()?;
     let (job, written) = (job, frames.try_clone()?);
     // SAFETY: this process has one thread, so the child may do whatever the parent may.
@@ -145,7 +145,7 @@ fn in_this_process(order: Order) -> Result<Ran, String> {
         broker::Profile::Pure => Profile::Pure,
         broker::Profile::Native => Profile::Native,
     };
-    let job = wire::encode_job(&header, &order.source, &[]).map_err(|error| error.to_string())?;
+    let job = wire::encode_job(&header, &order.source, &[], None).map_err(|error| error.to_string())?;
     let run = || -> io::Result<Ran> {
         let frames = memory()?;
         let _exit = runtime::worker::run_with(filled(&job)?, frames.try_clone()?, None);
@@ -187,7 +187,7 @@ fn read(mut frames: File) -> io::Result<Ran> {
     while let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
         match frame {
             Frame::Print(text) | Frame::PrintPart(text) => ran.output.push(text),
-            Frame::Log(_) | Frame::Want(_) => {}
+            Frame::Log(_) | Frame::Want(_) | Frame::State(_) => {}
             Frame::Error(error) => ran.errors.push(error.text),
             Frame::Audit(entry) => ran.audit.push(entry),
             Frame::End(end) => {

@@ -13,6 +13,7 @@ pub(crate) const TABLE: &[Builtin] = &[
         let value = args.take(1);
         let array = array(args, 0)?;
         ctx.core.grow_array(array, array.len() + 1)?;
+        ctx.core.suspect(args.at(0), &value);
         array.items_mut().push(value);
         Ok(Value::Nothing)
     }),
@@ -25,6 +26,7 @@ pub(crate) const TABLE: &[Builtin] = &[
         let at = usize::try_from(at).ok().filter(|at| *at <= length).ok_or_else(|| range(at, length))?;
         ctx.charge((length - at) as u64)?;
         ctx.core.grow_array(array, length + 1)?;
+        ctx.core.suspect(args.at(0), &value);
         array.items_mut().insert(at, value);
         Ok(Value::Nothing)
     }),

@@ -104,6 +104,7 @@ fn write(
                         out.push(',');
                     }
                     line(indent, depth + 1, out);
+                    crate::vm::strict::read_key(ctx.core, key.as_str())?;
                     quote(key.as_str(), out);
                     out.push_str(if indent.is_some() { ": " } else { ":" });
                     write(ctx, &item, indent, depth + 1, most, out)?;

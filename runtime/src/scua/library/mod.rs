@@ -114,6 +114,21 @@ pub(super) fn core_names(realm: Realm) -> impl Iterator<Item = &'static str> {
     CORE_NAMES.iter().filter(move |(_, pure)| *pure || realm == Realm::Program).map(|(name, _)| *name)
 }
 
+/// A builtin as a value, by the name that it is printed with.
+pub(super) fn named(name: &str, realm: Realm) -> Option<Value> {
+    let member = match name.split_once('.') {
+        Some((of, function)) => {
+            let known = module(of).filter(|module| module.pure || realm == Realm::Program);
+            known.and_then(|_| member(of, function))
+        }
+        None => core(name).filter(|core| core.pure || realm == Realm::Program).map(|core| core.member),
+    };
+    match member? {
+        Member::Builtin(id) => Some(Value::Builtin(id)),
+        Member::Int(_) | Member::Float(_) => None,
+    }
+}
+
 // ---- arguments ----
 
 fn needs(args: &Args<'_>, i: usize, what: &str) -> Fault {

@@ -35,8 +35,9 @@ pub(crate) const TABLE: &[Builtin] = &[
         Ok(ctx.core.free_array(entries))
     }),
     Builtin::exact("record.from_entries", (1, 1), |ctx, args| {
-        let pairs = super::array(args, 0)?.items().clone();
+        let pairs = super::array(args, 0)?;
         ctx.charge(pairs.len() as u64)?;
+        let pairs = pairs.items().clone();
         let record = ctx.core.record(pairs.len())?;
         for pair in &pairs {
             let pair = pair.as_array().map(|pair| pair.items().clone()).unwrap_or_default();
@@ -75,7 +76,9 @@ pub(crate) const TABLE: &[Builtin] = &[
         Ok(table.get(key).unwrap_or_else(|| args.at(2).clone()))
     }),
     Builtin::exact("record.set", (3, 3), |ctx, args| {
-        found(ctx, args)?;
+        table(args, 0)?;
+        key(args)?;
+        ctx.charge(1)?;
         strict::set_key(ctx.core, args.at(0), args.at(1), args.at(2).clone(), true)?;
         Ok(Value::Nothing)
     }),
@@ -83,8 +86,8 @@ pub(crate) const TABLE: &[Builtin] = &[
         let key = key(args)?;
         let table = table(args, 0)?;
         ctx.charge(table.len() as u64)?;
-        let removed = table.entries_mut().shift_remove(&crate::vm::value::Look(key));
-        Ok(removed.unwrap_or_default())
+        strict::read_key(ctx.core, key)?;
+        Ok(table.remove(key).unwrap_or_default())
     }),
 ];
 
@@ -95,7 +98,8 @@ fn key<'a>(args: &'a Args<'_>) -> Result<&'a str, Fault> {
 fn found<'a>(ctx: &mut Ctx<'_>, args: &'a Args<'_>) -> Result<(&'a Table, &'a str), Fault> {
     let table = table(args, 0)?;
     let key = key(args)?;
-    ctx.charge(1 + key.len() as u64 / 32)?;
+    ctx.charge(1)?;
+    strict::read_key(ctx.core, key)?;
     Ok((table, key))
 }
 

@@ -19,8 +19,30 @@ const RANGES: [(&str, u64, u64); 6] = [
     ("calls", 1, 10_000),
 ];
 
-fn limits(value: &Value) -> Result<Limits, Fault> {
-    let mut limits = Limits::frame("sandbox");
+/// The most that the host allows, where that is less than the language does.
+fn most_of(ctx: &Ctx<'_>) -> Option<Limits> {
+    ctx.core.keep.get("most").and_then(|kept| kept.downcast_ref::<Limits>()).cloned()
+}
+
+/// What a sandbox gets unless it is said.
+fn defaults(most: Option<&Limits>) -> Limits {
+    let own = Limits::frame("sandbox");
+    match most {
+        None => own,
+        Some(most) => Limits {
+            fuel: own.fuel.min(most.fuel),
+            memory: own.memory.min(most.memory),
+            source: own.source.min(most.source),
+            prototypes: own.prototypes.min(most.prototypes),
+            depth: own.depth.min(most.depth),
+            calls: own.calls.min(most.calls),
+            name: own.name,
+        },
+    }
+}
+
+fn limits(value: &Value, most: Option<&Limits>) -> Result<Limits, Fault> {
+    let mut limits = defaults(most);
     if value.is_nothing() {
         return Ok(limits);
     }
@@ -48,8 +70,19 @@ fn limits(value: &Value) -> Result<Limits, Fault> {
                 "unknown sandbox limit `{key}`; one of name, fuel, memory, source, prototypes, depth, calls"
             )));
         };
+        let high = most.map_or(*high, |most| {
+            let of = match key {
+                "fuel" => most.fuel,
+                "memory" => most.memory,
+                "source" => most.source as u64,
+                "prototypes" => u64::from(most.prototypes),
+                "depth" => most.depth as u64,
+                _ => most.calls as u64,
+            };
+            of.min(*high)
+        });
         let n = match value {
-            Value::Int(n) => u64::try_from(*n).ok().filter(|n| (low..=high).contains(&n)),
+            Value::Int(n) => u64::try_from(*n).ok().filter(|n| (*low..=high).contains(n)),
             _ => None,
         };
         let Some(n) = n else {
@@ -77,10 +110,10 @@ fn prepare(
 ) -> Result<Result<(Box<Sandbox>, Data), Failure>, Fault> {
     ctx.ask(Capability::SandboxRun, None)?;
     let Some(text) = args.at(0).as_text() else { return Err(needs(args, 0, "a string")) };
-    let limits = limits(args.at(2))?;
+    let limits = limits(args.at(2), most_of(ctx).as_ref())?;
     let data = ctx.core.export(args.at(1), root, limits.depth)?;
     let alive = ctx.core.exact.tasks.sandboxes.clone();
-    if alive.get() >= MOST {
+    if alive.count() >= MOST {
         return Err(raised(format!("too many sandboxes ({MOST}); stop those you no longer need")));
     }
     let fits = text.len() <= limits.source;

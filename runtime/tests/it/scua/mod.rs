@@ -4,6 +4,8 @@
 //! imported. `errors`: `source, newlines as ¶  -- ! LINE:COL message`. `fuel`: `source  -- input  -- fuel`: that budget
 //! passes and one less doesn't. `programs` as the examples: `--> ` is a line of output, `--! ` one of errors.
 
+mod saving;
+
 use policies::ceiling::Ceiling;
 use runtime::partition::boundary::Data;
 use runtime::partition::host::Memory;
@@ -309,10 +311,10 @@ fn a_host_function_takes_and_gives_data_only() {
 }
 
 /// A small generator of its own: the same programs on every machine.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % sides.max(1)
     }

@@ -1,0 +1,409 @@
+//! Tasks, actors and turns of one partition: cooperative, on one thread, in one fixed order.
+//!
+//! A task has its own registers and frames, which the machine takes up and lays down. Ready tasks and actors with
+//! messages stand in one queue; nothing depends on speed, addresses or threads.
+//!
+//! Here is what there is; [`turns`] runs it, [`actors`] sends and delivers, [`waiting`] is for whoever must wait, and
+//! [`still`] is for a partition in which nothing happens, which can be saved.
+
+mod actors;
+pub(crate) mod still;
+mod turns;
+mod waiting;
+
+pub(crate) use turns::Ended;
+
+use super::frame::{Frame, Handler};
+use super::shared::{Body, Shared};
+use super::trap::{Fault, Stop};
+use super::value::Value;
+use crate::builtins::{Ctx, Next, Resume};
+use crate::partition::Core;
+use crate::partition::boundary::Data;
+use crate::partition::sandbox::{Alive, Failure, Sandbox};
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::rc::{Rc, Weak};
+
+/// Messages that wait for one actor.
+const MAILBOX: usize = 1024;
+/// Milliseconds of an `ask` without a `timeout`.
+pub(crate) const DEFAULT_TIMEOUT: i64 = 5000;
+/// Parked tasks from which on their registers are cut to what they use.
+const MANY: usize = 64;
+
+/// A task.
+pub(crate) struct Task {
+    /// As it is printed.
+    pub(crate) number: Cell<u32>,
+    /// Made by `spawn`, so that it counts bytes.
+    pub(crate) spawned: bool,
+    /// Where its `spawn` stands.
+    place: (u32, u32),
+    turn: Rc<Turn>,
+    state: RefCell<State>,
+    /// Tasks that wait for its end, with their places in `Tasks::joining`.
+    joiners: RefCell<Vec<(u64, Rc<Shared>)>>,
+    joined: Cell<bool>,
+}
+
+/// How far a task is.
+enum State {
+    /// Hasn't started: what to call.
+    New(Value, Vec<Value>),
+    Parked(Strand),
+    Running,
+    Done(Value),
+    Failed(Fault),
+}
+
+/// A task's registers, frames and handlers while another one runs.
+#[derive(Default)]
+struct Strand {
+    stack: Vec<Value>,
+    frames: Vec<Frame>,
+    handlers: Vec<Handler>,
+}
+
+impl Task {
+    pub(crate) fn children(&self, mut each: impl FnMut(&Value)) {
+        match &*self.state.borrow() {
+            State::New(callee, args) => {
+                each(callee);
+                args.iter().for_each(each);
+            }
+            State::Parked(strand) => strand.stack.iter().for_each(each),
+            State::Done(value) => each(value),
+            State::Running | State::Failed(_) => {}
+        }
+    }
+
+    pub(crate) fn take_children(&self) -> Vec<Value> {
+        match self.state.replace(State::Done(Value::Nothing)) {
+            State::New(callee, mut args) => {
+                args.push(callee);
+                args
+            }
+            State::Parked(strand) => strand.stack,
+            State::Done(value) => vec![value],
+            State::Running | State::Failed(_) => Vec::new(),
+        }
+    }
+}
+
+/// One run of the partition: its top level, `main`, or one message, with all tasks spawned in it.
+pub(crate) struct Turn {
+    /// Tasks that haven't ended.
+    open: Cell<usize>,
+    over: Cell<bool>,
+    /// The message that is handled.
+    call: Option<Rc<Call>>,
+    /// The actor that handles it.
+    actor: Option<Rc<Shared>>,
+    result: RefCell<Value>,
+    /// Faults of spawned tasks, until somebody joins them.
+    faults: RefCell<Vec<(Weak<Shared>, Fault)>>,
+}
+
+/// A message on its way, and who waits for its reply.
+pub(crate) struct Call {
+    pub(crate) tag: Rc<str>,
+    replied: Cell<bool>,
+    /// Who waits for the reply; whoever answers takes it.
+    asker: RefCell<Option<Rc<Shared>>>,
+    /// Milliseconds that it waits; `None`: nobody ever asked.
+    timeout: Option<i64>,
+    /// Where it was sent.
+    place: (u32, u32),
+}
+
+impl Call {
+    fn new(tag: Rc<str>, asker: Option<(Rc<Shared>, i64)>, place: (u32, u32)) -> Rc<Self> {
+        let (asker, timeout) = asker.map_or((None, None), |(task, ms)| (Some(task), Some(ms)));
+        Rc::new(Self { tag, replied: Cell::new(false), asker: RefCell::new(asker), timeout, place })
+    }
+
+    fn asks(&self) -> bool {
+        self.timeout.is_some()
+    }
+}
+
+/// A message in a mailbox.
+struct Letter {
+    call: Rc<Call>,
+    payload: Payload,
+}
+
+/// What a message brings.
+enum Payload {
+    Values(Vec<Value>),
+    Data(Vec<Data>),
+}
+
+/// An actor of this partition, or a sandbox that is used like one.
+pub(crate) struct Actor {
+    /// As it is printed.
+    pub(crate) number: Cell<u32>,
+    handler: RefCell<Value>,
+    state: RefCell<Value>,
+    mailbox: RefCell<VecDeque<Letter>>,
+    /// Senders that wait for room, with what they send.
+    senders: RefCell<VecDeque<(u64, Letter)>>,
+    busy: Cell<bool>,
+    queued: Cell<bool>,
+    end: RefCell<Option<Fault>>,
+    /// `None` for an ordinary actor.
+    pub(crate) guest: Option<Guest>,
+    /// In place of a sandbox that was not saved.
+    pub(crate) lost: RefCell<Option<Rc<str>>>,
+}
+
+/// A sandbox behind a reference.
+pub(crate) struct Guest {
+    pub(crate) name: Rc<str>,
+    sandbox: RefCell<Option<Box<Sandbox>>>,
+    /// Its error record, once it has failed.
+    pub(crate) failure: RefCell<Option<Failure>>,
+    pub(crate) limits: (usize, i64),
+    /// Bytes of messages that wait.
+    waiting: Cell<usize>,
+    /// What sandboxes use together, those bytes included.
+    alive: Rc<Alive>,
+}
+
+impl Guest {
+    /// A message of so many bytes waits now.
+    fn brought(&self, bytes: usize) {
+        self.waiting.set(self.waiting.get() + bytes);
+        self.alive.use_more(bytes as i64);
+    }
+
+    /// It waits no longer.
+    fn taken(&self, bytes: usize) {
+        self.waiting.set(self.waiting.get() - bytes);
+        self.alive.use_more(-(bytes as i64));
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.taken(self.waiting.get());
+    }
+}
+
+impl Actor {
+    pub(crate) fn children(&self, mut each: impl FnMut(&Value)) {
+        each(&self.handler.borrow());
+        each(&self.state.borrow());
+        for letter in self.mailbox.borrow().iter() {
+            if let Payload::Values(values) = &letter.payload {
+                values.iter().for_each(&mut each);
+            }
+        }
+    }
+
+    pub(crate) fn take_children(&self) -> Vec<Value> {
+        let mut all = vec![self.handler.take(), self.state.take()];
+        for letter in self.mailbox.take() {
+            if let Payload::Values(values) = letter.payload {
+                all.extend(values);
+            }
+        }
+        all
+    }
+}
+
+/// What can go on.
+enum Ready {
+    Task(Rc<Shared>, Option<Result<Value, Fault>>),
+    Actor(Rc<Shared>),
+}
+
+/// What happens when a time has come.
+struct Timer {
+    /// Program time, then order of creation.
+    due: (i64, u64),
+    wakes: Wakes,
+}
+
+enum Wakes {
+    /// Stale once it has its answer.
+    Ask(Rc<Call>),
+    Sleep(Rc<Shared>),
+}
+
+impl Timer {
+    fn is_live(&self) -> bool {
+        match &self.wakes {
+            Wakes::Ask(call) => call.asker.borrow().is_some(),
+            Wakes::Sleep(_) => true,
+        }
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        self.due == other.due
+    }
+}
+
+impl Eq for Timer {}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.due.cmp(&other.due)
+    }
+}
+
+/// The scheduler of a partition.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    ready: VecDeque<Ready>,
+    /// Earliest first. Those of asks that have been answered stay for a while.
+    timers: BinaryHeap<Reverse<Timer>>,
+    stale: usize,
+    /// Asks that wait for a reply.
+    asking: usize,
+    sleepers: usize,
+    /// Tasks that wait in `join`, by age.
+    joining: BTreeMap<u64, Rc<Shared>>,
+    /// Tasks that wait for room in a mailbox, by when they began.
+    blocked: BTreeMap<u64, (Rc<Shared>, Weak<Shared>)>,
+    pub(crate) now: i64,
+    next: u64,
+    tasks: u32,
+    actors: u32,
+    current: Option<Rc<Shared>>,
+    spare: Vec<Vec<Value>>,
+    /// The reply of a turn inside a sandbox.
+    pub(crate) outbox: Option<Data>,
+    /// Waits are jumped over.
+    pub(crate) virtual_time: bool,
+    /// The host's time at the start, in seconds.
+    pub(crate) started: f64,
+    /// An ordinary actor failed and nobody was told.
+    pub(crate) complaints: bool,
+    /// Sandboxes that are alive.
+    pub(crate) sandboxes: Rc<Alive>,
+}
+
+impl Tasks {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn turn(&self) -> Option<Rc<Turn>> {
+        self.current.as_ref().and_then(|task| as_task(task)).map(|task| task.turn.clone())
+    }
+
+    /// Tasks that wait for somebody.
+    fn waiting(&self) -> usize {
+        self.joining.len() + self.asking + self.blocked.len()
+    }
+
+    fn set_timer(&mut self, after: i64, wakes: Wakes) {
+        let due = (self.now.saturating_add(after), self.number());
+        self.timers.push(Reverse(Timer { due, wakes }));
+    }
+
+    /// An ask doesn't wait any longer. Its timer goes when more are stale than not.
+    fn answered(&mut self) {
+        self.asking -= 1;
+        self.stale += 1;
+        if self.stale > 64 && self.stale * 2 > self.timers.len() {
+            self.timers.retain(|Reverse(timer)| timer.is_live());
+            self.stale = 0;
+        }
+    }
+}
+
+fn as_task(shared: &Rc<Shared>) -> Option<&Task> {
+    match &shared.0 {
+        Body::Task(task) => Some(task),
+        _ => None,
+    }
+}
+
+fn as_actor(shared: &Rc<Shared>) -> Option<&Actor> {
+    match &shared.0 {
+        Body::Actor(actor) => Some(actor),
+        _ => None,
+    }
+}
+
+/// A builtin that waits: what comes next is its result.
+struct Parked;
+
+impl Resume for Parked {
+    fn resume(&mut self, _ctx: &mut Ctx<'_>, last: Option<Value>) -> Result<Next, Fault> {
+        match last {
+            Some(value) => Ok(Next::Done(value)),
+            None => Err(Box::new(Stop::Wait)),
+        }
+    }
+}
+
+/// The state of a builtin that has arranged to be woken.
+pub(crate) fn parked() -> Box<dyn Resume> {
+    Box::new(Parked)
+}
+
+impl Core {
+    fn new_turn(call: Option<Rc<Call>>, actor: Option<Rc<Shared>>) -> Rc<Turn> {
+        Rc::new(Turn {
+            open: Cell::new(0),
+            over: Cell::new(false),
+            call,
+            actor,
+            result: RefCell::default(),
+            faults: RefCell::default(),
+        })
+    }
+
+    /// A task that hasn't started, and that nothing will start by itself.
+    fn make_task(
+        &mut self,
+        callee: Value,
+        args: Vec<Value>,
+        turn: Rc<Turn>,
+        spawned: bool,
+        place: (u32, u32),
+    ) -> Rc<Shared> {
+        turn.open.set(turn.open.get() + 1);
+        if spawned {
+            self.exact.tasks.tasks += 1;
+        }
+        Shared::task(Task {
+            number: Cell::new(self.exact.tasks.tasks),
+            spawned,
+            place,
+            turn,
+            state: RefCell::new(State::New(callee, args)),
+            joiners: RefCell::default(),
+            joined: Cell::new(false),
+        })
+    }
+
+    /// `spawn`: the callee has been checked.
+    pub(crate) fn spawn_task(
+        &mut self,
+        callee: Value,
+        args: Vec<Value>,
+        place: (u32, u32),
+    ) -> Result<Value, Fault> {
+        self.allocate(super::shared::sizes::TASK)?;
+        let turn = self.exact.tasks.turn().unwrap_or_else(|| Self::new_turn(None, None));
+        let task = self.make_task(callee, args, turn, true, place);
+        self.exact.tasks.ready.push_back(Ready::Task(task.clone(), None));
+        self.known_task(&task);
+        Ok(Value::Shared(task))
+    }
+}
