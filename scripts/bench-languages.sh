@@ -1,25 +1,28 @@
 #!/bin/sh
-# The same ten programs in Synsema, Lua 5.4 and Python 3, in one run: whole-process times, best of several.
+# The same ten programs in Synsema or SCUA, Lua 5.4 and Python 3, in one run: whole-process times, best of several.
 #
-#   scripts/bench-languages.sh [PROGRAM…]
+#   scripts/bench-languages.sh [PROGRAM…]               Synsema
+#   OURS=scua scripts/bench-languages.sh [PROGRAM…]     SCUA
 #
-# Needs lua5.4 and python3 (`apt-get install lua5.4 python3`). The Synsema column is the runtime in one process,
+# Needs lua5.4 and python3 (`apt-get install lua5.4 python3`). The first column is the runtime in one process,
 # metering on, without a jail; `THIRDWALL=path/to/thirdwall` measures `thirdwall run` instead, jail included.
 set -eu
 cd "$(dirname "$0")/.."
+ours=${OURS:-synsema}
+case $ours in synsema) extension=syn ;; scua) extension=scua ;; *) echo "OURS is synsema or scua" >&2; exit 2 ;; esac
 if [ -z "${THIRDWALL:-}" ]; then
-    cargo build --quiet --release -p runtime --example syn
+    cargo build --quiet --release -p runtime --example "$extension"
     folder=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
-    synsema=$(find "$folder" -path '*release/examples/syn' -type f | head -n 1)
+    command=$(find "$folder" -path "*release/examples/$extension" -type f | head -n 1)
 else
-    synsema="$THIRDWALL run"
+    command="$THIRDWALL run"
 fi
-exec python3 - "$synsema" "$@" <<'PYTHON'
+exec python3 - "$command" "$ours" "$extension" "$@" <<'PYTHON'
 import math, os, subprocess, sys, time
 
 ROUNDS = 3
 PROGRAMS = ["fib", "loops", "sieve", "words", "mandelbrot", "pipeline", "queens", "strings", "roundtrip", "sort"]
-synsema = sys.argv[1].split()
+command, name, extension = sys.argv[1].split(), sys.argv[2], sys.argv[3]
 folder = "runtime/benches/programs"
 
 def best(command, file):
@@ -36,10 +39,10 @@ def best(command, file):
             sys.exit(f"{path}: {done.stderr.decode()}")
     return fastest * 1000, out.split()
 
-print(f"{'program':12}{'synsema':>10}{'lua5.4':>10}{'python3':>10}{'of lua':>8}{'of python':>11}")
+print(f"{'program':12}{name:>10}{'lua5.4':>10}{'python3':>10}{'of lua':>8}{'of python':>11}")
 ratios = []
-for program in sys.argv[2:] or PROGRAMS:
-    ours, said = best(synsema, program + ".syn")
+for program in sys.argv[4:] or PROGRAMS:
+    ours, said = best(command, program + "." + extension)
     lua, lua_said = best(["lua5.4"], program + ".lua")
     python, python_said = best(["python3"], program + ".py")
     if lua_said is not None and said != lua_said or [w.lower() for w in python_said] != [w.lower() for w in said]:

@@ -72,6 +72,8 @@ impl Settings {
 
 /// Fuel of a run without a limit.
 const UNBOUNDED: i64 = i64::MAX / 4;
+/// One charge at most without a limit: what asks for more than can be had fails by memory, not by fuel.
+const UNLIMITED_CHARGE: i64 = 1 << 40;
 /// Fuel between two looks at the limits and at output that waits.
 const SLICE: i64 = 16_384;
 
@@ -271,7 +273,8 @@ impl Core {
     }
 
     pub(crate) fn fuel_used(&mut self, fuel: u64) {
-        self.fuel -= i64::try_from(fuel).unwrap_or(UNBOUNDED).min(UNBOUNDED);
+        let most = if self.exact.on && self.exact.fuel.is_none() { UNLIMITED_CHARGE } else { UNBOUNDED };
+        self.fuel -= i64::try_from(fuel).unwrap_or(most).min(most);
     }
 
     /// Fuel that is left.

@@ -380,6 +380,11 @@ impl Sandbox {
         self.answer(Some(outer), tag, args)
     }
 
+    /// Another fuel limit, from the next turn on.
+    pub(crate) fn set_fuel(&mut self, fuel: u64) {
+        self.limits.fuel = fuel;
+    }
+
     /// Fuel that the last turn has left.
     pub(crate) fn fuel_left(&self) -> u64 {
         self.machine.as_ref().map_or(0, |machine| machine.core.fuel.max(0) as u64)

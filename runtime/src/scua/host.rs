@@ -196,6 +196,14 @@ impl Mod {
         Ok(outcome.reply)
     }
 
+    /// Another fuel limit, from the next message on.
+    pub fn refuel(&mut self, fuel: u64) {
+        self.limits.fuel = fuel;
+        if let Some(sandbox) = &mut self.sandbox {
+            sandbox.set_fuel(fuel);
+        }
+    }
+
     /// Fuel that the last turn has left.
     #[must_use]
     pub fn fuel_left(&self) -> u64 {

@@ -324,7 +324,7 @@ impl Renderer<'_> {
             Value::Short(_) | Value::Text(_) => {
                 let text = value.as_text().unwrap_or("");
                 self.pay(text.len() as u64 / 32)?;
-                quote(text, &mut self.out);
+                quote(if self.core.is_some() { text } else { cut(text) }, &mut self.out);
             }
             Value::Shared(shared) => self.shared(shared)?,
             Value::Builtin(id) => match host_index(*id) {

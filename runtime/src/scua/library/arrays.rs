@@ -45,8 +45,9 @@ pub(crate) const TABLE: &[Builtin] = &[
         let to = if args.len() > 2 { clamp(int(args, 2)?, array.len()) } else { array.len() };
         let to = to.max(from);
         ctx.charge((to - from) as u64)?;
+        ctx.core.allocate(sizes::ARRAY + sizes::SLOT * (to - from))?;
         let items = array.items()[from..to].to_vec();
-        ctx.core.array(items)
+        Ok(ctx.core.free_array(items))
     }),
     Builtin::exact("array.concat", (2, 2), |ctx, args| {
         let (first, second) = (array(args, 0)?, array(args, 1)?);

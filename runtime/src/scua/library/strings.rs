@@ -22,11 +22,11 @@ pub(crate) const TABLE: &[Builtin] = &[
     }),
     Builtin::exact("string.lines", (1, 1), |ctx, args| {
         let text = text(ctx, args, 0)?;
-        let mut lines: Vec<&str> = text.split('\n').map(|l| l.strip_suffix('\r').unwrap_or(l)).collect();
-        if text.is_empty() || text.ends_with('\n') {
-            lines.pop();
-        }
-        pieces(ctx, lines.len(), lines.into_iter())
+        // Counted first, so that nothing is made before it is paid for.
+        let last = usize::from(!text.is_empty() && !text.ends_with('\n'));
+        let count = text.bytes().filter(|b| *b == b'\n').count() + last;
+        let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+        pieces(ctx, count, lines.take(count))
     }),
     Builtin::exact("string.chars", (1, 1), |ctx, args| {
         let value = args.at(0);

@@ -309,6 +309,11 @@ impl Tasks {
         self.joining.len() + self.asking + self.blocked.len()
     }
 
+    /// Tasks that have registers of their own, about.
+    fn parked(&self) -> usize {
+        self.waiting() + self.sleepers + self.ready.len()
+    }
+
     fn set_timer(&mut self, after: i64, wakes: Wakes) {
         let due = (self.now.saturating_add(after), self.number());
         self.timers.push(Reverse(Timer { due, wakes }));

@@ -119,7 +119,7 @@ impl Machine {
                     frames: std::mem::take(&mut self.frames),
                     handlers: std::mem::take(&mut self.handlers),
                 };
-                if self.core.exact.tasks.waiting() > MANY {
+                if self.core.exact.tasks.parked() > MANY {
                     let used = strand.frames.last().map_or(0, |f| f.base as usize + 8);
                     strand.stack.truncate(used);
                     strand.stack.shrink_to_fit();

@@ -4,6 +4,8 @@
 //! imported. `errors`: `source, newlines as ¶  -- ! LINE:COL message`. `fuel`: `source  -- input  -- fuel`: that budget
 //! passes and one less doesn't. `programs` as the examples: `--> ` is a line of output, `--! ` one of errors.
 
+mod hostile;
+mod random;
 mod saving;
 
 use policies::ceiling::Ceiling;
@@ -170,6 +172,14 @@ fn the_pages_of_scua_are_true() {
     let cases: usize = folder("tests/spec/scua", "md").iter().map(|p| page(p, &mut failures)).sum();
     assert!(failures.is_empty(), "{} of {cases} cases failed:\n{}", failures.len(), failures.join("\n"));
     assert!(cases >= 250, "only {cases} cases");
+}
+
+#[test]
+fn the_guide_is_true() {
+    let mut failures = Vec::new();
+    let cases = page(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scua.md")), &mut failures);
+    assert!(failures.is_empty(), "{} of {cases} examples failed:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(cases, 4);
 }
 
 #[test]

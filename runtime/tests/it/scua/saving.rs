@@ -82,7 +82,7 @@ fn what_is_restored_is_what_was_saved() {
         assert!(was.is_ok(), "{was:?}");
         assert_eq!(was, is, "call {round}");
     }
-    assert_eq!(live.bytes(), restored.bytes(), "it counts the same bytes");
+    assert!(restored.bytes() <= live.bytes(), "what is no longer reachable is gone");
     let mut once_more = again(EVERYTHING, &restored).0;
     assert_eq!(once_more.call("look", &[]), restored.call("look", &[]));
 }

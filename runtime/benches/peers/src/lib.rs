@@ -1,0 +1,1 @@
+//! Only figures: see `benches/peers.rs`.
