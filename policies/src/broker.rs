@@ -9,7 +9,11 @@
 //! Invariant: there is no rename, no link, no chmod: with grants that differ for two paths, each of them would let a
 //! file change from one to the other.
 
-use crate::{audit::Entry, ceiling::Ceiling};
+use crate::{
+    audit::Entry,
+    ceiling::Ceiling,
+    fetch::{Fetch, Prompt},
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
@@ -96,6 +100,14 @@ pub enum Request {
     RunProgram(Box<Child>),
     /// Runs a foreign command in a jail of its own; what was collected as a source is its input.
     RunCommand(Box<Command>),
+    /// The raw bytes are the next piece of a request's body, or of a prompt.
+    Body {},
+    /// One request of HTTP, with the collected body.
+    Fetch(Box<Fetch>),
+    /// The collected body as a prompt for the model.
+    Prompt(Box<Prompt>),
+    /// What is known of the model: a [`ModelState`](crate::fetch::ModelState) as JSON.
+    Model {},
 }
 
 /// For what a file is opened.
@@ -266,6 +278,11 @@ pub enum Answer {
         /// How many.
         bytes: u64,
     },
+    /// The raw bytes are JSON, an [`Outcome`](crate::fetch::Outcome); the descriptor beside it is the body.
+    Beside {
+        /// How many bytes.
+        bytes: u64,
+    },
     /// No.
     Refused(Refused),
 }
@@ -429,8 +446,10 @@ pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
         Request::Database { path: at, .. } | Request::Notebook { name: at, .. } => {
             path(at).map(|()| false)?
         }
-        Request::Commit {} => false,
-        Request::Source {} => true,
+        Request::Commit {} | Request::Model {} => false,
+        Request::Source {} | Request::Body {} => true,
+        Request::Fetch(fetch) => fetch.bounded().map(|()| false)?,
+        Request::Prompt(_) => false,
         Request::RunProgram(child) => {
             path(child.cwd.as_deref().unwrap_or(""))?;
             path(&child.filename)?;

@@ -16,6 +16,7 @@ pub mod capability;
 pub mod ceiling;
 pub mod error;
 pub mod facts;
+pub mod fetch;
 pub mod layer;
 pub mod limits;
 pub mod nearest;

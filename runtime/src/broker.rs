@@ -27,6 +27,15 @@ pub enum Reply {
     Seen(policies::broker::Seen),
     /// JSON.
     Json(Vec<u8>),
+    /// What became of a request to the outside, and its body.
+    Beside {
+        /// An [`Outcome`](policies::fetch::Outcome) as JSON.
+        outcome: Vec<u8>,
+        /// The body, from its start.
+        body: File,
+        /// Its bytes.
+        bytes: u64,
+    },
     /// No.
     Refused(Refused),
 }
@@ -88,6 +97,9 @@ impl Broker {
                     .read_to_end(&mut all)
                     .map_err(|e| format!("read the broker's answer: {e}"))?;
                 Reply::Json(all)
+            }
+            Answer::Beside { bytes } => {
+                Reply::Beside { outcome: answer.raw.to_vec(), body: beside()?, bytes }
             }
             Answer::Refused(refused) => Reply::Refused(refused),
         })

@@ -18,4 +18,5 @@ pub mod scua;
 pub mod source;
 pub mod synsema;
 pub mod vm;
+mod web;
 pub mod worker;

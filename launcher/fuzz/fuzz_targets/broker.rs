@@ -3,7 +3,7 @@
 //! changes, and no descriptor is left behind.
 #![no_main]
 
-use launcher::broker::{Broker, Lent, Used};
+use launcher::broker::{Broker, Lent, Outside, Used};
 use libfuzzer_sys::fuzz_target;
 use nix::{
     cmsg_space,
@@ -131,7 +131,8 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
     let scope = usize::from(input.byte().unwrap_or(0)) % scopes.len();
     let ceiling = Ceiling::parse(&scopes[scope]).expect("a ceiling");
     let base = Base { workdir: top.clone(), home: None };
-    let mut broker = Broker::new(ours, Lent { ceiling, base, notebooks: Some(top.clone()), children: None });
+    let (notebooks, outside) = (Some(top.clone()), Outside::bare());
+    let mut broker = Broker::new(ours, Lent { ceiling, base, notebooks, children: None, outside });
     let mut id = 0_u32;
     let mut denied = 0_usize;
     while let Some(kind) = input.byte() {

@@ -20,6 +20,7 @@ use crate::sys::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
+    sched::{CloneFlags, setns},
     sys::{
         prctl::set_pdeathsig,
         resource::{UsageWho, getrusage},
@@ -87,6 +88,8 @@ pub struct Children {
     /// Files of this jail's control groups through which a child's supervisor enters them: what the child uses then counts
     /// here too. Empty where groups can't nest.
     pub groups: Vec<OwnedFd>,
+    /// The host's network, where this process has left it: a child's supervisor starts there.
+    pub home: Option<OwnedFd>,
 }
 
 /// What this jail uses of its limits.
@@ -415,6 +418,9 @@ impl Children {
             SigSet::empty().thread_set_mask()?;
             for group in &self.groups {
                 write(group, b"0")?;
+            }
+            if let Some(home) = &self.home {
+                setns(home, CloneFlags::CLONE_NEWNET)?;
             }
             close_all_but(&[order.started.as_raw_fd(), result.as_raw_fd()])
         };

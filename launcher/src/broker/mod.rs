@@ -2,7 +2,7 @@
 //!
 //! The runtime's own root is empty and its filter lets it open nothing, so every file that the language touches comes
 //! through here as a descriptor ([`files`]), by way of folders that were opened once ([`anchor`]); so does every program
-//! that it starts ([`child`]).
+//! that it starts ([`child`]), every request of HTTP and every prompt for a model ([`fetch`]).
 //!
 //! Invariant: the ceiling is checked here for every request, whatever the peer's own gate has said.
 //! Invariant: the peer sends one request at a time and in order. Anything else ends it, and the report says why: a runtime
@@ -13,6 +13,7 @@
 mod anchor;
 mod child;
 mod database;
+mod fetch;
 mod files;
 mod rate;
 
@@ -20,6 +21,8 @@ use crate::sys::{memory_file, socket};
 use child::Running;
 pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
 use database::{Got, Notebooks};
+use fetch::Outgoing;
+pub use fetch::{Model, Outside};
 use files::{Files, No};
 use nix::errno::Errno;
 use policies::{
@@ -39,6 +42,8 @@ use std::{
 
 /// What a child costs, in ordinary requests.
 const CHILD_COST: u32 = 40;
+/// What a request to the outside costs.
+const FETCH_COST: u32 = 10;
 
 /// What a jail's runtime may ask for.
 #[derive(Debug)]
@@ -51,6 +56,8 @@ pub struct Lent {
     pub notebooks: Option<String>,
     /// How children are started; `None`: not at all.
     pub children: Option<Children>,
+    /// How the outside is reached.
+    pub outside: Outside,
 }
 
 /// The supervisor's end.
@@ -68,6 +75,7 @@ pub struct Broker {
     /// The source of the next child, as far as it is here.
     source: Vec<u8>,
     running: Option<Running>,
+    outgoing: Outgoing,
     bucket: Bucket,
     /// Number of the next request.
     next: u32,
@@ -119,6 +127,7 @@ impl Broker {
             children: lent.children,
             source: Vec::new(),
             running: None,
+            outgoing: Outgoing::new(lent.outside),
             bucket: Bucket::new(Instant::now()),
             next: 1,
             // One byte more than a message may have: what is longer is seen to be.
@@ -163,7 +172,7 @@ impl Broker {
                 return Ok(());
             }
         };
-        if self.running.is_some() {
+        if self.running.is_some() || self.outgoing.is_pending() {
             return Err(Breach::Early);
         }
         let buffer = std::mem::take(&mut self.buffer);
@@ -193,16 +202,49 @@ impl Broker {
                 Ok(()) => return Ok(()),
                 Err(no) => Err(no),
             },
+            // Likewise, unless it is known at once.
+            Request::Fetch(fetch) => match self.outgoing.fetch(id, *fetch, &self.ceiling) {
+                Ok(()) => return Ok(()),
+                Err(no) => Err(no),
+            },
+            Request::Prompt(prompt) => match self.outgoing.prompt(id, &prompt, &self.ceiling) {
+                Ok(None) => return Ok(()),
+                Ok(Some(reply)) => Ok(reply),
+                Err(no) => Err(no),
+            },
             what => self.act(what, raw),
         };
-        let reply = reply.unwrap_or_else(|no| {
-            if let Some((check, target)) = no.denied {
-                tell(denial(check, target));
-            }
-            Reply::of(Answer::Refused(no.refused))
-        });
+        let reply = reply.unwrap_or_else(|no| refusal(no, tell));
         self.bucket.take(reply.cost);
         self.send(id, &reply)
+    }
+
+    /// Readable when a request to the outside has come to an end.
+    #[must_use]
+    pub fn outside(&self) -> Option<BorrowedFd<'_>> {
+        self.outgoing.answered()
+    }
+
+    /// When it is not waited for any longer.
+    pub(crate) fn outside_until(&self) -> Option<Instant> {
+        self.outgoing.until()
+    }
+
+    /// A request to the outside may have come to an end: then it is answered.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub fn outside_ended(&mut self, now: Instant, tell: &mut dyn FnMut(Entry)) -> Result<(), Breach> {
+        let Some((id, reply, entry)) = self.outgoing.take(now) else { return Ok(()) };
+        tell(entry);
+        let reply = reply.unwrap_or_else(|no| refusal(no, tell));
+        self.bucket.take(FETCH_COST);
+        self.send(id, &reply)
+    }
+
+    /// Tokens of the model that were used.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.outgoing.tokens()
     }
 
     /// Readable when the child has ended.
@@ -305,8 +347,10 @@ impl Broker {
                 self.notebooks.act(&self.ceiling, &name, part, act).map(Reply::from)
             }
             Request::Source {} => child::collect(&mut self.source, raw).map(|()| Reply::of(Answer::Done)),
-            Request::RunProgram(_) | Request::RunCommand(_) => {
-                Err(No::misuse("a child is started by itself"))
+            Request::Body {} => self.outgoing.collect(raw).map(|()| Reply::of(Answer::Done)),
+            Request::Model {} => Reply::data(&self.outgoing.state()),
+            Request::RunProgram(_) | Request::RunCommand(_) | Request::Fetch(_) | Request::Prompt(_) => {
+                Err(No::misuse("what is answered later is begun by itself"))
             }
         }
     }
@@ -334,6 +378,14 @@ impl From<Got> for Reply {
             Got::Removed => Self::of(Answer::Done),
         }
     }
+}
+
+/// A refusal as an answer, and the entry about it.
+fn refusal(no: No, tell: &mut dyn FnMut(Entry)) -> Reply {
+    if let Some((check, target)) = no.denied {
+        tell(denial(check, target));
+    }
+    Reply::of(Answer::Refused(no.refused))
 }
 
 /// An entry about what the ceiling refused.

@@ -7,7 +7,7 @@ use super::{
     settings,
 };
 use crate::{
-    broker::{Nesting, Order, Words},
+    broker::{Model, Nesting, Order, Words},
     error::Error,
     probe,
     sys::memory_file,
@@ -121,6 +121,14 @@ fn run(order: Order) -> Result<Report, Error> {
         Profile::Pure => (wire::Profile::Pure, request::Profile::Pure),
         Profile::Native => (wire::Profile::Native, request::Profile::Native),
     };
+    // Its own variables alone: a program starts without its caller's keys. Where a provider is, only the host says.
+    let own = order.env.clone();
+    let model = if order.ceiling.has(Capability::Llm) {
+        Model::read(&|name| own.get(name).cloned(), &|name| env::var(name).ok())
+            .map_err(|what| Error::Usage { what, remedy: "set it in the `env` of run_program".into() })?
+    } else {
+        None
+    };
     let mut options = Options::new(Subject::Runtime { profile }, order.base.clone());
     options.ceiling = Some(order.ceiling.clone());
     options.environment = order.env;
@@ -138,7 +146,7 @@ fn run(order: Order) -> Result<Report, Error> {
     header.home.clone_from(&order.base.home);
     header.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let extras = Extras {
-        lending: Lending::of(&request, order.nesting, &header),
+        lending: Lending::of(&request, order.nesting, &header).map(|lending| lending.asking(model)),
         job: Some(program.job(header)?),
         started: Some(order.started),
         ..Extras::default()

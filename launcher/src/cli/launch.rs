@@ -7,7 +7,7 @@ use super::{
     report::Destination,
 };
 use crate::{
-    broker::{Children, Lent, MOST_OUTPUT, Nesting, Order},
+    broker::{Children, Lent, MOST_OUTPUT, Model, Nesting, Order, Outside},
     cgroup::{Cgroup, Entry},
     egress::Prepared,
     error::Error,
@@ -20,7 +20,7 @@ use policies::{
     capability::Capability,
     ceiling::Ceiling,
     facts::HostFacts,
-    plan::{Means, Plan},
+    plan::{Means, Network, Plan},
     report::Report,
     request::{self, Request, Subject, Terminal},
     scope::Base,
@@ -28,10 +28,11 @@ use policies::{
     wire::JobHeader,
 };
 use std::{
+    env,
     fs::File,
     io::{self, IsTerminal},
     os::fd::{AsFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Output that is kept for the report where no limit bounds it.
@@ -80,6 +81,7 @@ pub(super) struct Lending {
     pub(super) beside: Option<String>,
     pub(super) fuel: Option<u64>,
     pub(super) heap: Option<u64>,
+    pub(super) model: Option<Model>,
 }
 
 /// Where the streams of a run go.
@@ -168,7 +170,12 @@ impl Lending {
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
         let (fuel, heap) = (header.fuel, header.heap);
-        Some(Self { ceiling, base, profile, nesting, beside: None, fuel, heap })
+        Some(Self { ceiling, base, profile, nesting, beside: None, fuel, heap, model: None })
+    }
+
+    /// With a model to ask, if there is one.
+    pub(super) fn asking(self, model: Option<Model>) -> Self {
+        Self { model, ..self }
     }
 
     /// With the folder that a program's own state is kept in. The pure profile keeps it in memory.
@@ -183,11 +190,12 @@ impl Lending {
     }
 }
 
-fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>) -> io::Result<Lent> {
-    let Lending { ceiling, base, profile, nesting, beside, fuel, heap } = lending;
+fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>, home: Option<OwnedFd>) -> io::Result<Lent> {
+    let Lending { ceiling, base, profile, nesting, beside, fuel, heap, model } = lending;
     let children = if ceiling.has(Capability::SandboxRun) || ceiling.has(Capability::Exec) {
         let groups = cgroup.map_or(Ok(Vec::new()), Cgroup::nesting)?;
         let limits = plan.limits.clone();
+        let home = home.as_ref().map(OwnedFd::try_clone).transpose()?;
         Some(Children {
             start: super::child::start,
             command: super::child::command,
@@ -197,11 +205,15 @@ fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>) -> io::Result<Le
             fuel,
             heap,
             groups,
+            home,
         })
     } else {
         None
     };
-    Ok(Lent { ceiling, base, notebooks: beside, children })
+    // The variable that other clients of TLS know as well.
+    let roots = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let outside = Outside::of(plan).with_roots(roots).with_model(model).in_network(home);
+    Ok(Lent { ceiling, base, notebooks: beside, children, outside })
 }
 
 /// Starts and supervises. The second answer is how copying out went.
@@ -242,13 +254,19 @@ pub(super) fn start(
     let (jail, plan) = Jail::planned(plan).stage(inputs).map_err(|failure| Error::step(failure, &planned))?;
     let prepared =
         Prepared::of(&plan).map_err(io::Error::from).map_err(lost("listen on the served ports"))?;
+    // The start of a jail in the shared empty network takes this process there.
+    let home = if plan.network == Network::SharedEmpty && reaches_out(extras.lending.as_ref()) {
+        Some(OwnedFd::from(File::open("/proc/self/ns/net").map_err(lost("open the host's network"))?))
+    } else {
+        None
+    };
     let mut running = jail.start().map_err(|failure| Error::step(failure, &plan))?;
     if let Some(started) = extras.started {
         Order::tell_started(started.as_fd(), running.init_pidfd.as_fd())
             .map_err(io::Error::from)
             .map_err(lost("tell who was started"))?;
     }
-    let lent = extras.lending.map(|lending| lent(lending, &plan, cgroup.as_ref()));
+    let lent = extras.lending.map(|lending| lent(lending, &plan, cgroup.as_ref(), home));
     let lent = lent.transpose().map_err(lost("open the cgroup"))?;
     // On an error the jail ends with its lifeline, and nothing of it has reached anything.
     let egress = match prepared {
@@ -279,6 +297,12 @@ pub(super) fn start(
     let report = supervisor::supervise(running, &plan, cgroup, wants);
     let copied = scratch.map_or(Ok(()), |scratch| copy::take(&scratch, &plan, &extras.copy_out));
     Ok((report, copied))
+}
+
+/// Whether the supervisor's side may have to speak for the runtime, or for a program that it starts.
+fn reaches_out(lending: Option<&Lending>) -> bool {
+    let outside = [Capability::Net, Capability::Llm, Capability::SandboxRun, Capability::Exec];
+    lending.is_some_and(|lending| outside.iter().any(|capability| lending.ceiling.has(*capability)))
 }
 
 /// A cgroup is made only if it holds something.

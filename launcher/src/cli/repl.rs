@@ -48,6 +48,7 @@ pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
     header.env.clone_from(&plan.environment);
     header.workdir = Some(request.base().workdir.clone());
     header.home.clone_from(&request.base().home);
+    let model = super::run::model(&run, Mode::Repl, request.ceiling())?;
     let terminal = io::stdout().is_terminal();
     header.interactive = terminal && run.common.stdin.is_none() && io::stdin().is_terminal();
     header.color = terminal && editor::colour_is_welcome();
@@ -63,7 +64,7 @@ pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
         None
     };
     let extras = Extras {
-        lending: Lending::of(&request, Nesting::top(), &header),
+        lending: Lending::of(&request, Nesting::top(), &header).map(|lending| lending.asking(model)),
         job: Some(program.job(header)?),
         ..Extras::default()
     };

@@ -4,16 +4,21 @@
 use super::{
     args::{Format, RunArgs, TestArgs},
     audit::Audit,
-    exit,
+    env_file, exit,
     job::{self, Program},
     launch::{self, Extras, Lending, Streams},
     lookup::Sockets,
     report::Destination,
     saving, settings,
 };
-use crate::{broker::Nesting, error::Error, probe};
+use crate::{
+    broker::{Model, Nesting},
+    error::Error,
+    probe,
+};
 use nix::sys::signal::Signal;
 use policies::{
+    capability::Capability,
     ceiling::Ceiling,
     plan::Stream,
     report::{Report, Verdict},
@@ -146,9 +151,11 @@ fn of_program(
         streams.no_input();
     }
     let saving = args.save.as_deref().filter(|_| mode == Mode::Run).map(saving::State::open).transpose()?;
+    let model = model(args, mode, request.ceiling())?;
     let extras = Extras {
         lending: Lending::of(&request, Nesting::top(), &header).map(|lending| {
             // Only what runs keeps a notebook: tests start from nothing.
+            let lending = lending.asking(model);
             if mode == Mode::Run { lending.beside(&args.file) } else { lending }
         }),
         job: Some(program.job(header)?),
@@ -168,6 +175,21 @@ fn of_program(
         destination.write(&report)?;
     }
     Ok(report)
+}
+
+/// The model, for a program that may ask one. Tests and checks are the same whether the host has one or not.
+pub(super) fn model(args: &RunArgs, mode: Mode, ceiling: &Ceiling) -> Result<Option<Model>, Error> {
+    if !matches!(mode, Mode::Run | Mode::Repl) || !ceiling.has(Capability::Llm) {
+        return Ok(None);
+    }
+    let file = env_file::read(args)?;
+    let variable = |name: &str| env::var(name).ok().or_else(|| file.get(name).cloned());
+    Model::read(&variable, &variable).map_err(|what| Error::Usage {
+        what,
+        remedy:
+            "set the variable in the environment or the file of variables, or SYNSEMA_LLM_PROVIDER=offline"
+                .into(),
+    })
 }
 
 /// Runs the `test` blocks of files, each file in a jail of its own.

@@ -37,13 +37,23 @@ impl OwnAddresses {
     }
 }
 
+/// Which addresses a granted name may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// Public ones, and those that the ceiling names as numbers.
+    Public,
+    /// Any: the host's own settings name what is reached, not a program.
+    Any,
+}
+
 /// Why an address is not dialled; `None`: it may be.
 pub(super) fn refused(
     address: SocketAddr,
+    reached: Reached,
     network: &NamedNetwork,
     own: &OwnAddresses,
 ) -> Option<&'static str> {
-    if network.names_address(address.ip(), address.port()) {
+    if reached == Reached::Any || network.names_address(address.ip(), address.port()) {
         return None;
     }
     let public = match address.ip() {

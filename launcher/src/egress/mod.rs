@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Order of reading: [`names`] (what the program is told), [`carry`] (the loop), [`dial`] (what may be reached),
-//! [`guard`] (what may be said first), [`relay`] (the bytes), [`proxy`] (for programs that prefer one).
+//! [`guard`] (what may be said first), [`relay`] (the bytes), [`proxy`] (for programs that prefer one); [`client`] (the
+//! language's own requests, which a process of its own makes).
 //!
 //! Invariant: the process holds nothing but its sockets: no file, no Linux capability, no other descriptor of the
 //! launcher's, and a filter that knows no open and no exec. If it dies, the jail reaches nothing.
@@ -16,6 +17,8 @@
 //! checked.
 
 mod carry;
+pub(crate) mod client;
+mod confine;
 mod connection;
 mod dial;
 mod dns;
@@ -31,6 +34,8 @@ mod relay;
 mod resolve;
 mod tls;
 
+pub use confine::Walls;
+pub(crate) use dial::Reached;
 pub use process::{Egress, Prepared};
 
 use nix::{

@@ -1,39 +1,34 @@
 //! The egress as a process: made by the supervisor, confined before it reads the first byte, and ended with the jail.
 //!
-//! Source: seccomp(2), landlock(7), PR_SET_PDEATHSIG(2const), unix(7) (SOCK_SEQPACKET).
+//! Source: unix(7) (SOCK_SEQPACKET), pidfd_send_signal(2).
 
 use super::{
     carry::{self, Served},
+    confine::{self, Walls},
     dial::OwnAddresses,
     entry::{self, Log},
     resolve::HostNames,
 };
 use crate::{
-    jail::{Purpose, filter},
+    jail::Purpose,
     sys::{
         clone::{self, Side},
-        fd, pidfd,
+        pidfd,
         process::exit_now,
     },
 };
-use ::landlock::{ABI, Access, AccessFs, Ruleset, RulesetAttr};
-use caps::CapSet;
 use nix::{
     errno::Errno,
-    fcntl::{OFlag, open},
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         epoll::{Epoll, EpollCreateFlags},
-        resource::{Resource, getrlimit, setrlimit},
         signal::Signal,
         socket::{
             AddressFamily, Backlog, MsgFlags, Shutdown, SockFlag, SockType, SockaddrStorage, bind, listen,
             recv, setsockopt, shutdown, socket, socketpair, sockopt,
         },
-        stat::Mode,
         wait::{Id, WaitPidFlag, waitid},
     },
-    unistd::{Gid, Uid, setgroups, setresgid, setresuid, setsid},
 };
 use policies::{
     audit::Entry,
@@ -46,10 +41,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// First of the host ids for the egresses of a root caller: behind those of the jails.
-const FIRST_ID: u32 = 0x7040_0000;
-/// Descriptors that the egress is given at most.
-const MOST_FILES: u64 = 4096;
 /// How long the last entries are waited for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -58,8 +49,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 pub struct Prepared {
     network: NamedNetwork,
     served: Vec<Served>,
-    abi: u32,
-    filtered: bool,
+    walls: Walls,
 }
 
 /// A running egress, as the supervisor sees it.
@@ -87,12 +77,7 @@ impl Prepared {
             listen(&listener, Backlog::new(512)?)?;
             served.push(Served { port: *port, listener });
         }
-        Ok(Some(Self {
-            network: (**network).clone(),
-            served,
-            abi: plan.landlock.abi,
-            filtered: plan.filter.is_some(),
-        }))
+        Ok(Some(Self { network: (**network).clone(), served, walls: Walls::of(plan) }))
     }
 
     /// Starts the process, with the sockets that init made.
@@ -118,8 +103,8 @@ impl Prepared {
         let mut keep: Vec<RawFd> = vec![to.as_raw_fd(), epoll.0.as_raw_fd()];
         keep.extend(sockets.iter().map(|(_, socket)| socket.as_raw_fd()));
         keep.extend(self.served.iter().map(|served| served.listener.as_raw_fd()));
-        keep_only(keep)?;
-        let connections = self.confine()?;
+        confine::keep_only(keep)?;
+        let connections = self.most(self.walls.give_up()?);
         carry::run(
             &self.network,
             connections,
@@ -128,63 +113,12 @@ impl Prepared {
         )
     }
 
-    /// Gives up all but the sockets. Tells how many connections the descriptors are enough for.
-    fn confine(&self) -> Result<u32, Errno> {
-        setsid()?;
-        if nix::unistd::geteuid().is_root() {
-            // While CAP_SETPCAP is there. An ordinary caller's bounding set is out of reach for both of us: without
-            // Linux capabilities, and with no_new_privs, nothing in it can be had.
-            caps::clear(None, CapSet::Bounding).map_err(|_| Errno::EPERM)?;
-            let id = FIRST_ID + (std::process::id() & 0x3f_ffff);
-            setgroups(&[])?;
-            setresgid(Gid::from_raw(id), Gid::from_raw(id), Gid::from_raw(id))?;
-            setresuid(Uid::from_raw(id), Uid::from_raw(id), Uid::from_raw(id))?;
-        }
-        let parent = nix::unistd::getppid();
-        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-        if nix::unistd::getppid() != parent {
-            return Err(Errno::ESRCH);
-        }
-        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-        let files = hard.min(MOST_FILES);
-        setrlimit(Resource::RLIMIT_NOFILE, files, files)?;
-        setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
-        setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
-        for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
-            caps::clear(None, set).map_err(|_| Errno::EPERM)?;
-        }
-        nix::sys::prctl::set_dumpable(false)?;
-        nix::sys::prctl::set_no_new_privs()?;
-        if self.abi > 0 {
-            let nothing = Ruleset::default()
-                .handle_access(AccessFs::from_all(ABI::from(self.abi as i32)))
-                .and_then(Ruleset::create)
-                .and_then(|ruleset| ruleset.restrict_self());
-            nothing.map_err(|_| Errno::EOPNOTSUPP)?;
-        }
-        if self.filtered {
-            filter::confine_egress()?;
-        }
-        // Two sockets and, under load, two pipes each; the rest for listeners and questions.
+    /// How many connections the descriptors are enough for: two sockets and, under load, two pipes each; the rest for
+    /// listeners and questions.
+    fn most(&self, files: u64) -> u32 {
         let fit = files.saturating_sub(256 + self.served.len() as u64) / 6;
-        Ok(u32::try_from(fit).unwrap_or(u32::MAX).min(self.network.limits().connections).max(1))
+        u32::try_from(fit).unwrap_or(u32::MAX).min(self.network.limits().connections).max(1)
     }
-}
-
-/// Closes every descriptor but these; the standard ones become /dev/null, so that no socket gets their numbers.
-fn keep_only(mut keep: Vec<RawFd>) -> Result<(), Errno> {
-    let null = open(c"/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
-    for number in 0..3 {
-        fd::duplicate_to(null.as_fd(), number, true)?;
-    }
-    drop(null);
-    keep.sort_unstable();
-    let mut next = 3;
-    for number in keep {
-        fd::close_between(next, number - 1)?;
-        next = number + 1;
-    }
-    fd::close_from(next)
 }
 
 impl Egress {

@@ -125,6 +125,18 @@ pub(super) struct Place {
     pub(super) half: usize,
 }
 
+impl Place {
+    /// As the number beside an event of a loop that has no other ones.
+    pub(super) fn encode(self) -> u64 {
+        (self.lookup as u64) << 1 | self.half as u64
+    }
+
+    /// From that number.
+    pub(super) fn decode(number: u64) -> Self {
+        Self { lookup: (number >> 1) as usize, half: (number & 1) as usize }
+    }
+}
+
 /// The resolver.
 #[derive(Debug)]
 pub(super) struct Resolver {

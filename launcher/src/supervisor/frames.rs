@@ -123,9 +123,9 @@ impl Frames {
         }
     }
 
-    /// Fuel used and tokens of model calls, as the runtime says.
-    pub(super) fn counts(&self) -> (Option<u64>, u64) {
-        self.end.as_ref().map_or((None, 0), |end| (Some(end.fuel), end.llm_tokens))
+    /// Fuel used, as the runtime says.
+    pub(super) fn fuel(&self) -> Option<u64> {
+        self.end.as_ref().map(|end| end.fuel)
     }
 
     fn handle(&mut self, frame: Frame, to: &mut To<'_>) -> Heard {

@@ -418,7 +418,8 @@ fn prints_are_one_line_each_and_the_end_is_told() {
     assert_eq!(report.output, ["one", "two\nthree"]);
     assert_eq!(report.errors, ["Runtime error: a.syn:1:1: no"]);
     assert_eq!((report.audit.len(), report.audit[0].seq), (1, 1));
-    assert_eq!((report.usage.fuel, report.llm_tokens), (Some(77), 5));
+    // Tokens are counted by the broker, whatever the runtime says of them.
+    assert_eq!((report.usage.fuel, report.llm_tokens), (Some(77), 0));
 }
 
 #[test]

@@ -87,6 +87,8 @@ enum Event {
     Asked,
     /// A program that the runtime started has ended.
     Child,
+    /// A request of the runtime to the outside has come to an end.
+    Outside,
     /// The jail takes input.
     InWritable,
     /// There is input.
@@ -172,6 +174,8 @@ struct Watch<'p> {
     allowance: Allowance,
     audit: Audit,
     refused_output: bool,
+    /// Tokens of a model that the broker has counted.
+    tokens: u64,
     cause: Option<Cause>,
     stop: Option<Signal>,
     kill_at: Option<Instant>,
@@ -238,6 +242,7 @@ impl<'p> Watch<'p> {
             allowance: Allowance::new(plan.limits.output.value.map(|limit| limit.0)),
             audit: Audit::new(context),
             refused_output: false,
+            tokens: 0,
             cause: None,
             stop: None,
             kill_at: None,
@@ -312,6 +317,7 @@ impl<'p> Watch<'p> {
         if ready.has(Event::Child) {
             self.child();
         }
+        self.outside();
         let frames = ready.has(Event::Frames);
         if frames || ready.has(Event::OutReadable) || ready.has(Event::OutWritable) {
             let written = self.out.flush();
@@ -429,6 +435,7 @@ impl<'p> Watch<'p> {
         let broker = self.broker.as_ref().filter(|_| requests_at.is_none());
         on.add(Event::Asked, broker.and_then(Broker::requests), PollFlags::POLLIN);
         on.add(Event::Child, self.broker.as_ref().and_then(Broker::child), PollFlags::POLLIN);
+        on.add(Event::Outside, self.broker.as_ref().and_then(Broker::outside), PollFlags::POLLIN);
         on.add(Event::Connection, self.egress.as_ref().map(AsFd::as_fd), PollFlags::POLLIN);
         on.add(Event::OutWritable, self.out.writable(), PollFlags::POLLOUT);
         on.add(Event::OutReadable, self.out.readable(), PollFlags::POLLIN);
@@ -473,7 +480,9 @@ impl<'p> Watch<'p> {
         if self.ending.is_some() || self.killed {
             return None;
         }
-        let at = [self.watcher.wake_at(), self.kill_at, refusals_at, requests_at].into_iter().flatten().min();
+        let outside = self.broker.as_ref().and_then(Broker::outside_until);
+        let at = [self.watcher.wake_at(), self.kill_at, refusals_at, requests_at, outside];
+        let at = at.into_iter().flatten().min();
         at.map(|at| at.saturating_duration_since(now))
     }
 
@@ -634,6 +643,17 @@ impl<'p> Watch<'p> {
         }
     }
 
+    /// A request of the runtime to the outside has come to an end, or its time has.
+    fn outside(&mut self) {
+        let Some(broker) = self.broker.as_mut().filter(|broker| broker.outside().is_some()) else { return };
+        let audit = &mut self.audit;
+        let ended = broker.outside_ended(Instant::now(), &mut |entry| audit.add(entry));
+        self.tokens = broker.tokens();
+        if let Err(breach) = ended {
+            self.breach(&breach);
+        }
+    }
+
     fn breach(&mut self, breach: &Breach) {
         self.broker = None;
         self.end(Cause::Broken(format!("the runtime broke the broker's protocol: {breach}")));
@@ -698,7 +718,7 @@ impl<'p> Watch<'p> {
             }
             _ => {}
         }
-        let (fuel, llm_tokens) = self.frames.as_ref().map_or((None, 0), Frames::counts);
+        let fuel = self.frames.as_ref().and_then(Frames::fuel);
         let (seen, group) = self.watcher.finish();
         let judged = reap::judge(&Evidence {
             ending: self.ending.unwrap_or(Ending::Untold),
@@ -748,7 +768,7 @@ impl<'p> Watch<'p> {
             audit,
             audit_dropped,
             timed_out: matches!(judged.verdict, Verdict::WallTime | Verdict::CpuTime),
-            llm_tokens,
+            llm_tokens: self.tokens,
             usage,
             layers: self.plan.layers.clone(),
             limits: account::limits(limits, &judged, &seen),

@@ -28,8 +28,16 @@ pub(crate) fn sealed(bytes: &[u8]) -> Result<OwnedFd, Errno> {
     let mut file = File::from(empty()?);
     let written = file.write_all(bytes).and_then(|()| file.rewind());
     written.map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
+    seal(file.into())
+}
+
+/// One that was written, unchangeable from now on.
+///
+/// # Errors
+/// `EBUSY` while somebody has it mapped for writing.
+pub(crate) fn seal(file: OwnedFd) -> Result<OwnedFd, Errno> {
     let seals =
         SealFlag::F_SEAL_SEAL | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
     fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-    Ok(file.into())
+    Ok(file)
 }

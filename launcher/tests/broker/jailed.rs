@@ -2,10 +2,15 @@
 
 use crate::peer::{Peer, frames, job, send_with_descriptor};
 use policies::{
-    broker::{self, Act, By, How, MOST_MESSAGE, Part, Request, What},
+    broker::{self, Act, Answer, By, How, MOST_MESSAGE, Part, Request, What},
+    fetch::{Fetch, Outcome, Prompt},
     wire::{self, EndFrame, Frame},
 };
-use std::{collections::BTreeMap, io::Write, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    process::ExitCode,
+};
 
 const ENOENT: By = By::Kernel(2);
 
@@ -68,8 +73,64 @@ fn act() {
             peer.send(&Request::Look { path: "/x".into() });
         },
         ["speed", top] => speed(&mut peer, top),
+        ["fetch", port] => fetch(&mut peer, port),
+        ["fetch and more", port] => {
+            peer.send(&request(&format!("http://127.0.0.1:{port}/")));
+            peer.send(&Request::Look { path: "/x".into() });
+            std::thread::sleep(std::time::Duration::from_secs(20));
+        }
         _ => panic!("no such act: {words:?}"),
     }
+}
+
+fn request(url: &str) -> Request {
+    Request::Fetch(Box::new(Fetch {
+        method: "GET".into(),
+        url: url.into(),
+        fields: Vec::new(),
+        timeout_ms: 5000,
+        most: 100,
+    }))
+}
+
+/// What a taken-over runtime asks for: its own gate has said nothing.
+fn fetch(peer: &mut Peer, port: &str) {
+    let granted = format!("http://127.0.0.1:{port}/");
+    let by = |peer: &mut Peer, what: &Request| match peer.ask(what).answer {
+        Answer::Refused(refused) => refused.by,
+        other => panic!("{other:?}"),
+    };
+    for url in ["http://127.0.0.1:1/", "http://localhost/", "https://other.example/", "http://[::1]/"] {
+        assert_eq!(by(peer, &request(url)), By::Ceiling, "{url}");
+    }
+    for url in ["file:///etc/passwd", "http://127.0.0.1/\r\nHost: b", "http://u@127.0.0.1/", ""] {
+        assert_eq!(by(peer, &request(url)), By::Misuse, "{url}");
+    }
+    for (method, name, value) in [
+        ("CONNECT", "X", "y"),
+        ("GET / HTTP/1.1\r\n", "X", "y"),
+        ("GET", "X", "y\r\nHost: b"),
+        ("GET", "Host", "other.example"),
+        ("POST", "Content-Length", "0"),
+    ] {
+        let Request::Fetch(mut fetch) = request(&granted) else { unreachable!() };
+        fetch.method = method.into();
+        fetch.fields = vec![(name.into(), value.into())];
+        assert_eq!(by(peer, &Request::Fetch(fetch)), By::Misuse, "{method} {name}");
+    }
+    assert_eq!(
+        by(peer, &Request::Prompt(Box::new(Prompt { system: String::new(), most_tokens: 1 }))),
+        By::Ceiling
+    );
+    let reply = peer.ask(&request(&granted));
+    assert_eq!(reply.answer, Answer::Beside { bytes: 2 });
+    let outcome: Outcome = serde_json::from_slice(&reply.raw).unwrap();
+    assert_eq!(outcome, Outcome::Answered { status: 200, fields: Vec::new() });
+    let mut body = reply.file.unwrap();
+    let mut text = String::new();
+    body.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "ok");
+    assert!(body.write_all(b"x").is_err(), "what was handed in is nobody's to change");
 }
 
 fn everyday(peer: &mut Peer, top: &str) {

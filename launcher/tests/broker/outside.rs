@@ -1,7 +1,7 @@
 //! The outer side: prepares folders, runs the peer in its jail, looks at the report and at the disk.
 
 use launcher::{
-    broker::{Children, Lent, Nesting, Order},
+    broker::{Children, Lent, Nesting, Order, Outside},
     cgroup::Entry,
     jail::{Inputs, Jail},
     probe,
@@ -30,9 +30,13 @@ use policies::{
 use std::{
     fs,
     io::{Seek, Write},
-    os::unix::{fs::symlink, net::UnixListener},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::symlink, net::UnixListener},
+    },
     path::Path,
     process::{Command, ExitCode},
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
@@ -92,9 +96,11 @@ impl Given {
             fuel: Some(1000),
             heap: None,
             groups: Vec::new(),
+            home: None,
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
-        let lent = Lent { ceiling, base, notebooks: Some(self.top()), children: Some(children) };
+        let (notebooks, outside) = (Some(self.top()), Outside::of(&plan).in_network(home()));
+        let lent = Lent { ceiling, base, notebooks, children: Some(children), outside };
         run(plan, lent, job)
     }
 }
@@ -140,6 +146,46 @@ fn a_request_while_a_child_runs_ends_both() {
     assert_eq!(report.status, Verdict::JailFailed);
     assert!(report.errors[0].contains("before the answer to the last one"), "{:?}", report.errors);
     assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(nix::sys::wait::waitpid(None, None), Err(nix::errno::Errno::ECHILD), "nobody is left");
+}
+
+/// The host's network: a start by root takes this process into the jails' shared one, and it doesn't come back.
+fn home() -> Option<OwnedFd> {
+    static HOME: OnceLock<OwnedFd> = OnceLock::new();
+    let home = HOME.get_or_init(|| fs::File::open("/proc/self/ns/net").unwrap().into());
+    nix::unistd::geteuid().is_root().then(|| home.try_clone().unwrap())
+}
+
+/// A server on loopback that answers `ok` to whoever asks, from a process of its own: this one has one thread.
+fn server() -> (u16, std::process::Child) {
+    let program = "import socket,sys\ns=socket.create_server((\"127.0.0.1\",0));print(s.getsockname()[1],flush=True)\n\
+        while True:\n c,_=s.accept();c.recv(9999);c.sendall(b\"HTTP/1.1 200 OK\\r\\n\\r\\nok\");c.close()";
+    if let Some(home) = home() {
+        nix::sched::setns(home, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    }
+    let mut child = Command::new("/usr/bin/python3")
+        .args(["-c", program])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    (line.trim().parse().unwrap(), child)
+}
+
+fn a_lying_runtime_reaches_no_more_than_the_ceiling() {
+    let given = Given::new();
+    let (port, mut child) = server();
+    let report = given.run(&format!("net=127.0.0.1:{port}"), &["fetch", &port.to_string()]);
+    let early = given.run(&format!("net=127.0.0.1:{port}"), &["fetch and more", &port.to_string()]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    passes(&report);
+    assert_eq!(denials(&report), 5);
+    let carried: Vec<_> = report.audit.iter().filter(|entry| entry.layer == Layer::Network).collect();
+    assert!(carried.len() == 1 && carried[0].granted, "{carried:?}");
+    assert_eq!(early.status, Verdict::JailFailed);
     assert_eq!(nix::sys::wait::waitpid(None, None), Err(nix::errno::Errno::ECHILD), "nobody is left");
 }
 
@@ -293,11 +339,8 @@ impl Given {
         options.limits.cpu = Some(Setting::Unlimited);
         let request = resolve(&Policy::runtime(), options).unwrap();
         let plan = plan::plan(&request, &PathFacts::default(), &probe::fast()).unwrap();
-        run(
-            plan,
-            Lent { ceiling: Ceiling::parse("file").unwrap(), base, notebooks: None, children: None },
-            job,
-        )
+        let (ceiling, outside) = (Ceiling::parse("file").unwrap(), Outside::of(&plan));
+        run(plan, Lent { ceiling, base, notebooks: None, children: None, outside }, job)
     }
 }
 
@@ -458,6 +501,7 @@ macro_rules! tests {
 
 /// Runs what the words on the command line name; all without any.
 pub(crate) fn main() -> ExitCode {
+    let _first = home();
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--speed") {
         speed();
@@ -480,6 +524,7 @@ pub(crate) fn main() -> ExitCode {
         a_peer_that_leaves_is_left_alone,
         a_lying_runtime_gets_no_more_for_its_children,
         a_request_while_a_child_runs_ends_both,
+        a_lying_runtime_reaches_no_more_than_the_ceiling,
     ]
     .into();
     if words.iter().any(|word| word == "--list") {

@@ -134,14 +134,19 @@ fn conform_prints_one_line_and_succeeds_even_when_the_program_fails() {
 fn tests_of_a_folder_are_counted_over_all_files() {
     let good = "test \"adds\"\n    assert_eq(1 + 1, 2)\n";
     let bad = "test \"fails\"\n    assert_eq(1, 2)\n";
-    let folder = Folder::new(&[("t/a.syn", good), ("t/deep/b.syn", bad), ("t/other.txt", "")]);
+    let folder = Folder::new(&[
+        ("t/a.syn", good),
+        ("t/deep/b.syn", bad),
+        ("t/other.txt", ""),
+        ("blob", "\u{7f}ELF\0\u{1}"),
+    ]);
     let ended = folder.go("synsema", &["test", "t"]);
     assert_eq!(ended.code, 1);
     let lines: Vec<&str> = ended.out.lines().collect();
     assert_eq!(lines[..2], ["t/a.syn:", "✓ adds"], "{ended:?}");
     assert_eq!(*lines.last().unwrap(), "1 passed, 1 failed (2 total)");
     assert_eq!(folder.go("synsema", &["test", "t/a.syn"]).out, "✓ adds\n1 passed, 0 failed (1 total)\n");
-    assert_eq!(folder.go("synsema", &["test", "synsema"]).code, 1, "a binary is no program");
+    assert_eq!(folder.go("synsema", &["test", "blob"]).code, 1, "a binary is no program");
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! The internet of these tests: a name server and plain servers, in a network namespace of their own.
 
+use crate::server::{Identity, Server, answer as answer_with};
 use std::{
     collections::HashMap,
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket},
+    path::Path,
     sync::{Arc, Mutex},
     thread,
 };
@@ -13,6 +16,8 @@ pub(crate) const ADDRESSES: [&str; 5] =
     ["9.9.9.9", "93.184.216.34", "93.184.216.35", "93.184.216.36", "10.0.0.1"];
 /// Ports with a server on each address.
 const PORTS: [u16; 4] = [80, 443, 8443, 9000];
+/// The port of the servers with TLS.
+pub(crate) const SEALED: u16 = 4443;
 
 enum Record {
     A(&'static str),
@@ -49,8 +54,29 @@ fn zone(name: &str, asked_before: u32) -> Option<Vec<Record>> {
     })
 }
 
+/// Files below the folder, over TLS, with a certificate whose authority is left beside them.
+fn sealed(folder: &Path) {
+    let identity = Identity::of(&["api.example.com", "www.example.com", "93.184.216.34"]);
+    fs::copy(identity.roots(), folder.join("ca.pem")).unwrap();
+    for address in &ADDRESSES[1..4] {
+        let listener = TcpListener::bind(format!("{address}:{SEALED}")).unwrap();
+        let top = folder.to_path_buf();
+        let _serves = Server::at(listener, &identity, move |asked| {
+            let path = asked.path.split('?').next().unwrap_or_default();
+            match fs::read(top.join("served").join(path.trim_start_matches('/'))) {
+                Ok(bytes) => {
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", bytes.len());
+                    [head.as_bytes(), &bytes].concat()
+                }
+                Err(_) => answer_with("404 Not Found", "", "none").into_bytes(),
+            }
+        });
+    }
+}
+
 /// Serves until standard input ends.
 pub(crate) fn run() {
+    sealed(Path::new(&std::env::var("LAB").unwrap()));
     let asked = Arc::new(Mutex::new(HashMap::new()));
     let socket = UdpSocket::bind("9.9.9.9:53").unwrap();
     thread::spawn(move || {
@@ -126,6 +152,8 @@ fn answer(message: &[u8], asked: &Mutex<HashMap<String, u32>>) -> Vec<u8> {
         at = end;
     }
     let (name, kind, question) = (labels.join("."), message[at + 2], &message[12..at + 5]);
+    // What left the host is in the lab's log.
+    let _told = writeln!(std::io::stdout(), "asked {name}");
     let before = if kind == 1 {
         let mut asked = asked.lock().unwrap();
         let count = asked.entry(name.clone()).or_insert(0);

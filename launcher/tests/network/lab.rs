@@ -118,6 +118,15 @@ pub(crate) fn run(policy: &str, ceiling: &str, command: &str) -> Ran {
     ))
 }
 
+/// Runs a command that may read the lab's folder, in which the authority's certificate stands.
+pub(crate) fn run_with_authority(policy: &str, ceiling: &str, flags: &str, command: &str) -> Ran {
+    script(&format!(
+        "mkdir \"$LAB/served\"; echo sealed >\"$LAB/served/x\"; chmod 755 \"$LAB\"
+        timeout 40 \"$TW\" exec --policy {policy} --wall 30s --cap-set 'stdout,{ceiling},file.read='\"$LAB/ca.pem\" \
+            {flags} --report \"$LAB/report\" -- {command}"
+    ))
+}
+
 /// Runs a Python program in the jail.
 pub(crate) fn python(ceiling: &str, program: &str) -> Ran {
     run("python", ceiling, &format!("/usr/bin/python3 -c '{program}'"))

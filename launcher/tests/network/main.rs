@@ -2,8 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on fails")]
 
+mod clients;
 mod internet;
 mod lab;
+mod language;
+mod model;
+mod program;
+mod server;
 
 use lab::{curl, possible, python, run, script};
 
@@ -82,7 +87,8 @@ fn names_of_addresses_that_are_not_public_lead_nowhere() {
     for name in names {
         let host = format!("{name}.example.com");
         let ran = curl(&format!("net={host}"), &format!("http://{host}/"));
-        assert_eq!((ran.code, ran.out.as_str()), (56, ""), "{name}");
+        // The reset comes while curl still waits for its connect to be told, or after that.
+        assert!(matches!(ran.code, 7 | 56) && ran.out.is_empty(), "{name}: {}", ran.code);
         assert!(ran.has(&format!("-{host}:80"), "is not public"), "{:?}", ran.network());
     }
     let ran = curl("net=ten.example.com,net=10.0.0.1", "http://ten.example.com/");

@@ -31,13 +31,13 @@ fn is_built(capability: Capability, subject: &Subject) -> bool {
         | Capability::Env
         | Capability::Secret
         | Capability::Reveal
-        | Capability::Exec => true,
-        Capability::Net | Capability::Serve => matches!(subject, Subject::Command { .. }),
-        Capability::SandboxRun | Capability::Db | Capability::Memory => {
+        | Capability::Exec
+        | Capability::Net => true,
+        Capability::Serve => matches!(subject, Subject::Command { .. }),
+        Capability::SandboxRun | Capability::Db | Capability::Memory | Capability::Llm => {
             matches!(subject, Subject::Runtime { .. })
         }
-        Capability::Llm
-        | Capability::Judge
+        Capability::Judge
         | Capability::Attest
         | Capability::Sign
         | Capability::Wallet
@@ -146,7 +146,15 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
                 Outcome::exact("a foreign command sees the plain text of what it is given")
             }
         },
-        Capability::Net => Outcome::exact("the egress: it accepts, resolves, dials and checks names itself"),
+        Capability::Net => Outcome::exact(match subject {
+            Subject::Command { .. } => "the egress: it accepts, resolves, dials and checks names itself",
+            Subject::Runtime { .. } => {
+                "the supervisor's side makes each request, and asks the ceiling itself"
+            }
+        }),
+        Capability::Llm => {
+            Outcome::exact("the supervisor's side asks the provider, with a key that isn't here")
+        }
         Capability::Serve => {
             Outcome::exact("the host's port is the supervisor's, and only connections go in")
         }
@@ -157,7 +165,6 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
         | Capability::FileRead
         | Capability::FileWrite
         | Capability::Exec
-        | Capability::Llm
         | Capability::Judge
         | Capability::Attest
         | Capability::Sign

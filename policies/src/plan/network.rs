@@ -85,9 +85,32 @@ pub struct NamedNetwork {
     serve: Vec<u16>,
     serve_address: IpAddr,
     limits: NetworkLimits,
+    /// Never part of a plan: the runtime's jail has no network.
+    #[serde(skip)]
+    portless: Portless,
+}
+
+/// What a grant without a port opens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Portless {
+    /// The ports of the web: a foreign command, of which nobody knows what it speaks.
+    #[default]
+    Web,
+    /// Every port: the language's own requests, which are HTTP wherever they go.
+    Every,
 }
 
 impl NamedNetwork {
+    /// For the language's own requests, which the supervisor's side makes: what `net` grants, as the language means it.
+    #[must_use]
+    pub fn of_language(ceiling: &Ceiling) -> Option<Self> {
+        let nets =
+            Ceiling::of(ceiling.grants().filter(|grant| grant.capability() == Capability::Net).cloned());
+        // No port is listened on, so none of the refusals of a plan is met but that of too many names.
+        let network = Self::of(&nets, IpAddr::V4(Ipv4Addr::LOCALHOST)).ok().flatten()?;
+        Some(Self { portless: Portless::Every, ..network })
+    }
+
     /// From the grants of `net` and `serve`; `None` if there are none.
     pub(super) fn of(ceiling: &Ceiling, serve_address: IpAddr) -> Result<Option<Self>, Refusal> {
         let of = |capability| ceiling.grants().filter(move |grant| grant.capability() == capability);
@@ -159,12 +182,13 @@ impl NamedNetwork {
             serve: serve.into_iter().collect(),
             serve_address,
             limits: NetworkLimits::DEFAULT,
+            portless: Portless::Web,
         }))
     }
 
     /// The grants that open a host on a port. Empty: it is refused.
     pub fn covering<'a>(&'a self, target: &'a HostTarget) -> impl Iterator<Item = &'a Grant> {
-        self.grants.iter().filter(move |grant| opens(grant, target))
+        self.grants.iter().filter(move |grant| opens(grant, target, self.portless))
     }
 
     /// Whether a host and port are granted.
@@ -208,7 +232,7 @@ impl NamedNetwork {
     #[must_use]
     pub fn may_name(&self, opened: &HostTarget, name: &Host) -> bool {
         let named = HostTarget { host: name.clone(), port: opened.port };
-        *name == opened.host || self.covering(opened).any(|grant| opens(grant, &named))
+        *name == opened.host || self.covering(opened).any(|grant| opens(grant, &named, self.portless))
     }
 
     /// Whether no name on a connection to `opened` could be refused: every host is granted there.
@@ -368,11 +392,14 @@ pub fn private(number: u32) -> (Ipv4Addr, Ipv6Addr) {
     (Ipv4Addr::from(v4), Ipv6Addr::from(v6))
 }
 
-/// Whether a grant opens a target; without a port of its own, on the default ones only (a bare `net`: on all).
-fn opens(grant: &Grant, target: &HostTarget) -> bool {
+/// Whether a grant opens a target; without a port of its own, on the default ones only (a bare `net`, or the
+/// language: on all).
+fn opens(grant: &Grant, target: &HostTarget, portless: Portless) -> bool {
     let port_ok = match grant.scope() {
         Scope::Any => true,
-        Scope::Host(scope) => scope.port().is_some() || DEFAULT_PORTS.contains(&target.port),
+        Scope::Host(scope) => {
+            portless == Portless::Every || scope.port().is_some() || DEFAULT_PORTS.contains(&target.port)
+        }
         Scope::Path(_) | Scope::Command(_) | Scope::Name(_) | Scope::Database(_) | Scope::Port(_) => false,
     };
     port_ok && grant.covers(Capability::Net, Target::Host(target))
@@ -401,6 +428,16 @@ mod tests {
         let net = network("net=a.example:3128");
         assert!(!net.opens(&target("a.example", 80)) && net.opens(&target("a.example", 3128)));
         assert_eq!(net.proxy(), Some(3129));
+    }
+
+    #[test]
+    fn for_the_language_a_grant_without_a_port_opens_them_all() {
+        let of = |text| NamedNetwork::of_language(&Ceiling::parse(text).unwrap());
+        let net = of("net=a.example,net=b.example:9,net=127.0.0.1,serve=80").unwrap();
+        assert!(net.opens(&target("a.example", 8080)) && net.opens(&target("b.example", 9)));
+        assert!(!net.opens(&target("b.example", 80)) && !net.opens(&target("c.example", 80)));
+        assert!(net.names_address("127.0.0.1".parse().unwrap(), 8080));
+        assert!(of("stdout,serve=80").is_none());
     }
 
     #[test]

@@ -22,9 +22,11 @@ mod dates;
 mod files;
 mod hash;
 mod higher;
+mod http;
 mod json;
 mod list;
 mod math;
+mod model;
 mod notebook;
 pub(crate) mod operations;
 mod process;
@@ -292,6 +294,8 @@ static FAMILIES: &[&[Builtin]] = &[
     command::TABLE,
     files::TABLE,
     database::TABLE,
+    http::TABLE,
+    model::TABLE,
     stubs::TABLE,
     crate::scua::CORE,
     crate::scua::STRINGS,

@@ -1,10 +1,10 @@
 //! Model and human operations of the grammar: `reason`, `decide`, `approve`, `ask` …
 
+use super::model;
 use crate::partition::Core;
 use crate::vm::render::display;
 use crate::vm::trap::Fault;
 use crate::vm::value::Value;
-use policies::capability::Capability;
 use std::rc::Rc;
 
 /// Runs one; `values` are the subject and the named parts.
@@ -33,22 +33,8 @@ pub(crate) fn run(
             Ok(Value::string(core.host.read_line().unwrap_or_default()))
         }
         _ => {
-            core.ask(Capability::Llm, None, &format!("{name}()"), place)?;
-            let mut request = serde_json::Map::new();
-            request.insert("operation".into(), name.into());
-            request.insert("subject".into(), display(&subject).into());
-            for (key, value) in parts.iter().zip(&rest) {
-                request.insert(key.to_string(), display(value).into());
-            }
-            match core.host.request("llm", serde_json::Value::Object(request)) {
-                Ok(answer) => Ok(answer.as_str().map_or(Value::Nothing, Value::text)),
-                Err(_) => Ok(Value::text(match name {
-                    "decide" => "[decision pending]",
-                    "reason" => "[reasoning pending]",
-                    "analyze" => "[analysis pending]",
-                    _ => "[generation pending]",
-                })),
-            }
+            let parts: Vec<(Rc<str>, Value)> = parts.iter().cloned().zip(rest).collect();
+            model::operation(core, name, &subject, &parts, place)
         }
     }
 }

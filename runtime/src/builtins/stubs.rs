@@ -54,8 +54,7 @@ table! {
     ]),
     (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);
     plain [
-        "fetch", "http", "http_get", "http_post", "http_put", "http_delete", "http_bytes", "pipe",
-        "pipe_send", "pipe_recv", "pipe_close", "term_open", "llm_available", "llm_usage", "llm_step", "llm_stream", "svg_to_png",
+        "pipe", "pipe_send", "pipe_recv", "pipe_close", "term_open", "llm_step", "svg_to_png",
         "svg_to_pdf", "trace_of", "private", "declassify", "label_of", "is_private", "spend", "spend_total",
         "attest", "attest_key", "attestation_verify", "groth16_verify", "jwt_sign", "jwt_verify",
         "jwt_decode", "totp", "totp_verify", "captoken_create", "captoken_verify", "oidc_verify",

@@ -55,7 +55,13 @@ impl Plain {
             Request::Notebook { name, part, act } => {
                 database(&self.folder.join(format!(".synsema/state/{name}.db")), *part, *act)
             }
-            Request::Source {} | Request::RunProgram(_) | Request::RunCommand(_) => {
+            Request::Source {}
+            | Request::RunProgram(_)
+            | Request::RunCommand(_)
+            | Request::Body {}
+            | Request::Fetch(_)
+            | Request::Prompt(_)
+            | Request::Model {} => {
                 return Err("ask the supervisor: this run has none".to_owned());
             }
         };

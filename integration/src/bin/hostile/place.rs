@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use policies::{
     broker::{Act, Child, DESCRIPTOR, How, MOST_PIECE, Part, Profile, Ran, Request, What},
     ceiling::Ceiling,
+    fetch::{Fetch, Outcome, Prompt},
     wire::{self, EndFrame, ErrorFrame, Frame, Job, JobHeader, Mode, Needs},
 };
 use runtime::broker::{Broker, Reply};
@@ -114,6 +115,19 @@ fn act(line: &str, header: &JobHeader, broker: &mut Broker) -> String {
         "list" => asked(broker, &Request::List { path: path() }),
         "folder" => asked(broker, &Request::MakeFolder { path: path() }),
         "remove" => asked(broker, &Request::Remove { path: path(), what: What::File }),
+        "fetch" => asked(
+            broker,
+            &Request::Fetch(Box::new(Fetch {
+                method: "GET".to_owned(),
+                url: rest.to_owned(),
+                fields: Vec::new(),
+                timeout_ms: 5000,
+                most: 1000,
+            })),
+        ),
+        "prompt" => {
+            asked(broker, &Request::Prompt(Box::new(Prompt { system: String::new(), most_tokens: 1 })))
+        }
         // A child that may do everything, whose one act is the rest of the line.
         "child" => child(broker, rest),
         _unknown => "no such act".to_owned(),
@@ -141,6 +155,13 @@ fn answer(reply: Result<Reply, String>) -> String {
         }
         Ok(Reply::Seen(seen)) => if seen.exists { "exists" } else { "nothing" }.to_owned(),
         Ok(Reply::Json(json)) => String::from_utf8_lossy(&json).into_owned(),
+        Ok(Reply::Beside { outcome, .. }) => match serde_json::from_slice(&outcome) {
+            Ok(Outcome::Answered { .. } | Outcome::Said { .. }) => "answered".to_owned(),
+            Ok(Outcome::Offline) => "offline".to_owned(),
+            Ok(Outcome::Spent { .. }) => "spent".to_owned(),
+            Ok(Outcome::Failed { kind, .. }) => kind.name().to_owned(),
+            Err(error) => error.to_string(),
+        },
         Ok(Reply::Refused(refused)) => format!("{:?}", refused.by),
         Err(lost) => lost,
     }

@@ -5,7 +5,7 @@
 
 use super::raw::{call, leak, own, say};
 use launcher::{
-    broker::{Broker, Children, Lent, Nesting, Order, Used, Words},
+    broker::{Broker, Children, Lent, Nesting, Order, Outside, Used, Words},
     probe,
 };
 use nix::{
@@ -32,7 +32,7 @@ use std::{
     io::{self, Read, Seek, Write},
     os::fd::OwnedFd,
     process::ExitCode,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Runs it and prints what became of it.
@@ -96,20 +96,27 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
         fuel: None,
         heap: None,
         groups: Vec::new(),
+        home: None,
     };
-    let lent = Lent { ceiling: Ceiling::everything(), base, notebooks: None, children: Some(children) };
+    let (ceiling, outside) = (Ceiling::everything(), Outside::bare());
+    let lent = Lent { ceiling, base, notebooks: None, children: Some(children), outside };
     let mut broker = Broker::new(socket, lent);
     let mut entries = Vec::new();
     loop {
         let (asked, ended) = {
             let Some(requests) = broker.requests() else { return Ok(entries) };
             let mut watched = vec![PollFd::new(requests, PollFlags::POLLIN)];
+            watched.extend(broker.outside().map(|outside| PollFd::new(outside, PollFlags::POLLIN)));
             watched.extend(broker.child().map(|child| PollFd::new(child, PollFlags::POLLIN)));
             poll(&mut watched, PollTimeout::NONE)?;
             let any = |at: usize| watched.get(at).is_some_and(|one| one.any().unwrap_or(false));
             (any(0), any(1))
         };
-        if ended {
+        // Only one of the two is ever under way.
+        let fetched = ended && broker.outside().is_some();
+        if fetched {
+            broker.outside_ended(Instant::now(), &mut |entry| entries.push(entry))?;
+        } else if ended {
             broker.child_ended(&mut |entry| entries.push(entry), &mut |_spent: Duration| ())?;
         }
         if asked {

@@ -140,7 +140,11 @@ pub(super) fn rows(capability: Capability) -> Rows {
             pure: Pure::Stays("random numbers tell nothing of this machine"),
         },
         Capability::Llm => Rows {
-            native: NO_NETWORK,
+            native: Native::Held {
+                without: "stdout",
+                refused: &[NO_SOCKET, Refused("prompt x", "Ceiling", Some((Layer::Broker, "")))],
+                twin: Twin::Works("stdout,llm", &[("prompt x", "offline")]),
+            },
             language: Language::Built(Built {
                 program: "require llm\nlet x be reason about \"x\"\nprint(\"reached\")",
                 beside: "stdout",
@@ -191,10 +195,26 @@ pub(super) fn rows(capability: Capability) -> Rows {
                     Refused("call socket-inet6", "EPERM", Some((Layer::Filter, "socket"))),
                     Refused("call socket-unix", "EPERM", Some((Layer::Filter, "socket"))),
                     Refused("call connect", "EPERM", Some((Layer::Filter, "connect"))),
+                    Refused(
+                        "fetch http://127.0.0.1:{port}/",
+                        "Ceiling",
+                        Some((Layer::Broker, "127.0.0.1:{port}")),
+                    ),
                 ],
-                twin: Twin::NoWay,
+                // Nobody listens there: it was tried.
+                twin: Twin::Works(
+                    "stdout,net=127.0.0.1:{port}",
+                    &[("fetch http://127.0.0.1:{port}/", "refused")],
+                ),
             },
-            language: not_built("require net(\"example.com\")\nfetch(\"https://example.com/\")", STUB),
+            // Nobody listens there, which is data: what is reached is the other side of the gate.
+            language: Language::Built(Built {
+                program: "require net(\"127.0.0.1:{port}\")\nfetch(\"http://127.0.0.1:{port}/\")\nprint(\"reached\")",
+                beside: "stdout",
+                grant: "net=127.0.0.1:{port}",
+                denied: "Capability not granted: net(\"127.0.0.1:{port}\")",
+                check: "net(\"127.0.0.1:{port}\")",
+            }),
             pure: Pure::Stays("the page has it so: without the machine, not without the network"),
         },
         Capability::File => Rows {

@@ -1,13 +1,12 @@
 //! What reaches outside. Every use asks the gate first, each time; a failed operation is an `Error`, a refusal a fault.
 
-use super::{error, files, int, ok, sandbox, text};
+use super::{files, int, net, sandbox, text};
 use crate::builtins::{Args, Builtin, Ctx, Resume};
 use crate::partition::Core;
 use crate::vm::tasks;
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::Value;
 use policies::capability::Capability;
-use serde_json::json;
 
 pub(crate) const TABLE: &[Builtin] = &[
     Builtin::exact("sandbox.run", (1, 3), sandbox::run),
@@ -83,19 +82,8 @@ pub(crate) const TABLE: &[Builtin] = &[
     Builtin::exact("fs.append", (2, 2), files::act),
     Builtin::exact("fs.remove", (1, 1), files::act),
     Builtin::exact("fs.make_dir", (1, 1), files::act),
-    Builtin::exact("net.get", (1, 1), |ctx, args| {
-        let url = text(ctx, args, 0)?.to_owned();
-        request(ctx, &url, json!({ "method": "GET", "url": url }))
-    }),
-    Builtin::exact("net.request", (1, 1), |ctx, args| {
-        let form = ctx.core.export(args.at(0), "the request", 8)?;
-        let url = match form.field("url") {
-            Some(crate::partition::boundary::Data::Text(url)) => url.to_string(),
-            _ => return Err(raised("`net.request` needs a record with `url`")),
-        };
-        let form: serde_json::Value = form.to_serde().map_err(|e| raised(e.to_string()))?;
-        request(ctx, &url, form)
-    }),
+    Builtin::exact("net.get", (1, 1), net::act),
+    Builtin::exact("net.request", (1, 1), net::act),
 ];
 
 fn word(ctx: &mut Ctx<'_>) -> u64 {
@@ -112,60 +100,6 @@ fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Faul
     ctx.ask(Capability::Time, None)?;
     ctx.core.sleep_task(ms);
     Ok(tasks::parked())
-}
-
-/// What the host answered: a value, or the kind and message of a failure.
-fn answered(
-    ctx: &mut Ctx<'_>,
-    name: &str,
-    answer: Result<serde_json::Value, String>,
-) -> Result<Value, Fault> {
-    match answer {
-        Ok(value) => {
-            let data =
-                crate::partition::boundary::Data::from_serde(&value).map_err(|e| raised(e.to_string()))?;
-            let value = ctx.core.import(&data)?;
-            ok(ctx, value)
-        }
-        Err(message) => {
-            let (kind, message) = match message.split_once(": ") {
-                Some((kind, rest)) if KINDS.contains(&kind) => (kind.to_owned(), rest.to_owned()),
-                _ => ("io".to_owned(), message),
-            };
-            error(ctx, &kind, name, 0, &message)
-        }
-    }
-}
-
-const KINDS: [&str; 10] = [
-    "not_found",
-    "exists",
-    "is_directory",
-    "not_text",
-    "too_large",
-    "io",
-    "dns",
-    "refused",
-    "timeout",
-    "tls",
-];
-
-fn request(ctx: &mut Ctx<'_>, url: &str, form: serde_json::Value) -> Result<Value, Fault> {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or("");
-    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let port = match scheme {
-        "https" => 443,
-        "http" => 80,
-        _ => return Err(raised("a URL starts with http:// or https://")),
-    };
-    let named = authority
-        .rsplit_once(':')
-        .is_some_and(|(_, p)| p.bytes().all(|b| b.is_ascii_digit()) && !p.is_empty());
-    let target = if named { authority.to_owned() } else { format!("{authority}:{port}") };
-    ctx.ask(Capability::Net, Some(&target))?;
-    let answer = ctx.core.host.request("net.request", form);
-    answered(ctx, authority, answer)
 }
 
 impl Core {

@@ -6,6 +6,7 @@ mod effects;
 mod files;
 mod json;
 mod math;
+mod net;
 mod records;
 mod sandbox;
 mod strings;

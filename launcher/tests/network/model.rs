@@ -1,0 +1,116 @@
+//! Model operations against a provider of the tests' own.
+
+use crate::{
+    program::{Given, synsema},
+    server::{Server, answer},
+};
+
+fn openai(text: &'static str) -> Server {
+    Server::plain(move |_| {
+        let body = format!(
+            r#"{{"choices":[{{"message":{{"content":"{text}"}}}}],"usage":{{"prompt_tokens":30,"total_tokens":40}}}}"#
+        );
+        answer("200 OK", "Content-Type: application/json\r\n", &body)
+    })
+}
+
+fn with(given: Given, provider: &str, server: &Server) -> Given {
+    let key = if provider == "openai" { "OPENAI_API_KEY" } else { "ANTHROPIC_API_KEY" };
+    given
+        .variable("SYNSEMA_LLM_PROVIDER", provider)
+        .variable("SYNSEMA_LLM_MODEL", "test-model")
+        .variable("SYNSEMA_LLM_BASE_URL", &format!("http://127.0.0.1:{}/v1", server.port))
+        .variable(key, "sk-very-secret")
+}
+
+#[test]
+fn without_a_provider_there_are_placeholders() {
+    let left = synsema(
+        r#"print(llm_available(), llm_usage())
+print(decide between ["a", "b"])
+print(reason about "x")
+print(llm_stream("p", nothing, (t) => print("got", t)))
+"#,
+    )
+    .ceiling("llm")
+    .variable("OPENAI_API_KEY", "sk-very-secret")
+    .run();
+    assert_eq!(
+        left.out(),
+        "false {calls: 0, tokens: 0, budget: nothing}\n[decision pending]\n[reasoning pending]\n\
+         got [generation pending]\n[generation pending]"
+    );
+    assert_eq!(left.report.llm_tokens, 0);
+}
+
+#[test]
+fn a_provider_is_asked_with_a_key_that_the_jail_never_holds() {
+    let server = openai("Beta.");
+    let program = r#"require env
+print(llm_available())
+print(decide between ["alpha", "beta"] given "the second one")
+print(generate "a poem" with max_tokens = 7)
+print(llm_usage())
+try
+    print(env("OPENAI_API_KEY"))
+recover e
+    print("no key")
+"#;
+    let left = with(synsema(program).ceiling("llm,env=X"), "openai", &server).run();
+    assert_eq!(left.out(), "true\nbeta\nBeta.\n{calls: 2, tokens: 80, budget: nothing}\nno key");
+    assert_eq!(left.report.llm_tokens, 80);
+    assert!(!left.text.contains("sk-very-secret"));
+    let asked = server.asked();
+    assert_eq!(
+        (asked[0].path.as_str(), asked[0].field("authorization")),
+        ("/v1/chat/completions", Some("Bearer sk-very-secret"))
+    );
+    let body: serde_json::Value = serde_json::from_str(&asked[0].body).unwrap();
+    assert_eq!(body["model"], "test-model");
+    assert_eq!(body["messages"][1]["content"], "Options:\n- alpha\n- beta\n\ngiven:\nthe second one");
+    let body: serde_json::Value = serde_json::from_str(&asked[1].body).unwrap();
+    assert_eq!(body["max_tokens"], 7);
+    let entries = left.audit("network");
+    assert!(entries.len() == 2 && entries[0].contains("40 tokens"), "{entries:?}");
+}
+
+#[test]
+fn the_other_shape_is_spoken_as_well() {
+    let server = Server::plain(|_| {
+        answer(
+            "200 OK",
+            "",
+            r#"{"content":[{"type":"text","text":"four"}],"usage":{"input_tokens":1,"output_tokens":2}}"#,
+        )
+    });
+    let left =
+        with(synsema("print(analyze \"2+2\" for \"its value\")").ceiling("llm"), "anthropic", &server).run();
+    assert_eq!((left.out().as_str(), left.report.llm_tokens), ("four", 3));
+    let asked = &server.asked()[0];
+    assert_eq!((asked.path.as_str(), asked.field("x-api-key")), ("/v1/messages", Some("sk-very-secret")));
+    assert_eq!(asked.field("anthropic-version"), Some("2023-06-01"));
+}
+
+#[test]
+fn a_model_is_asked_only_under_its_own_grant_and_budget() {
+    let server = openai("yes");
+    let left = with(synsema("print(reason about \"x\")").ceiling("time"), "openai", &server).run();
+    assert!(left.error().contains("llm"), "{}", left.error());
+    // The provider is no host that a program may reach.
+    let text = format!("require net\nfetch(\"http://127.0.0.1:{}/\")", server.port);
+    assert!(with(synsema(&text).ceiling("llm"), "openai", &server).run().error().contains("net("));
+    assert!(server.asked().is_empty());
+    let program = "print(reason about \"x\")\nprint(reason about \"y\")\nprint(llm_usage().budget)";
+    let left =
+        with(synsema(program).ceiling("llm"), "openai", &server).variable("SYNSEMA_LLM_BUDGET", "10").run();
+    assert_eq!(left.out(), "yes\n[llm budget exceeded: used 40 of 10 tokens]\n10");
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[test]
+fn a_provider_that_fails_stops_no_program() {
+    let server = Server::plain(|_| answer("401 Unauthorized", "", r#"{"error":"sk-very-secret is wrong"}"#));
+    let left = with(synsema("print(reason about \"x\")").ceiling("llm"), "openai", &server).run();
+    assert_eq!(left.out(), "[llm unavailable: the provider answered with status 401]");
+    assert!(!left.text.contains("sk-very-secret") && left.report.llm_tokens == 0);
+}
