@@ -1,6 +1,6 @@
 //! pid 1 of the jail: makes the shared surroundings, forks the payload, reaps, and tells how the payload ended.
 //!
-//! Invariant: it never executes anything, holds no secret, is not dumpable, has a filter of its own, and ends when
+//! Invariant: it never executes anything, uses no secret, is not dumpable, has a filter of its own, and ends when
 //! the payload or the supervisor does; the kernel then kills all that is left in its pid namespace.
 //! Source: pid_namespaces(7), signalfd(2), PR_SET_PDEATHSIG(2const).
 

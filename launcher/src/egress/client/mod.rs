@@ -10,8 +10,8 @@
 //! before that; the jail needs none.
 //!
 //! Invariant: the supervisor reads nothing of what a server sends but the bounded message about it.
-//! Invariant: a client serves one purpose. What the model's key is sent with shares no memory with what a program's own
-//! requests bring in.
+//! Invariant: a client serves one purpose. What a program's own requests bring in is never read by the process that sends the
+//! model's key. (A fork holds a copy of the launcher's environment all the same: see SECURITY.md.)
 
 mod exchange;
 mod model;
