@@ -3,7 +3,7 @@
 //! changes, and no descriptor is left behind.
 #![no_main]
 
-use launcher::broker::{Broker, Lent, Outside, Used};
+use launcher::broker::{Broker, Lent, Outer, Outside, Used};
 use libfuzzer_sys::fuzz_target;
 use nix::{
     cmsg_space,
@@ -132,7 +132,7 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
     let ceiling = Ceiling::parse(&scopes[scope]).expect("a ceiling");
     let base = Base { workdir: top.clone(), home: None };
     let (notebooks, outside) = (Some(top.clone()), Outside::bare());
-    let mut broker = Broker::new(ours, Lent { ceiling, base, notebooks, children: None, outside });
+    let mut broker = Broker::new(ours, Lent { ceiling, base, outer: Outer::default(), notebooks, children: None, outside });
     let mut id = 0_u32;
     let mut denied = 0_usize;
     while let Some(kind) = input.byte() {

@@ -68,8 +68,9 @@ pub(super) enum NoPlace {
 }
 
 impl Anchor {
-    /// Opens the folder of a grant; `None` if not even the root can be opened.
-    fn new(grant: &Grant) -> Option<Self> {
+    /// Opens the folder of a grant; `None` if not even the root can be opened, or if it leads out of what the program above
+    /// may reach.
+    fn new(grant: &Grant, outer: &Outer) -> Option<Self> {
         let letters = match grant.scope() {
             Scope::Path(path) | Scope::Database(Database::File(path)) => path.to_string(),
             // No file of the host.
@@ -81,8 +82,9 @@ impl Anchor {
         let pattern = letters.find('*');
         let prefix = match pattern {
             Some(star) => letters[..letters[..star].rfind('/').unwrap_or(0)].to_owned(),
-            None => letters,
+            None => letters.clone(),
         };
+        let tail = letters.get(prefix.len()..).unwrap_or_default();
         let prefix = if prefix == "/" { String::new() } else { prefix };
         // A pattern's fixed part is a folder. Another scope is one name, and its folder is the one that holds it.
         let mut at = real_path(&prefix).map(|real| match pattern {
@@ -100,7 +102,15 @@ impl Anchor {
         }
         let (real, below) = at?;
         let folder = openat2::through_links(fd::cwd(), if real.is_empty() { "/" } else { &real }).ok()?;
-        Some(Self { grant: grant.clone(), prefix, folder, real, below })
+        // Where what was opened really is, whatever was swapped meanwhile.
+        let real = if outer.is_nobody() { real } else { real_of(folder.as_fd(), ".")? };
+        let asked: &[Capability] = match grant.capability() {
+            Capability::File => &[Capability::FileRead, Capability::FileWrite],
+            other => &[other],
+        };
+        let fixed = joined(&real, &below);
+        let stays = asked.iter().all(|capability| outer.allows(*capability, &fixed, tail));
+        stays.then(|| Self { grant: grant.clone(), prefix, folder, real, below })
     }
 
     /// The place of a path whose letters are in the scope.
@@ -131,20 +141,81 @@ impl Anchor {
     }
 }
 
+/// What the program above may reach, by real paths. Letters alone don't hold a program below: with a link in a granted
+/// folder, a scope that reads as if it were inside leads out.
+#[derive(Debug, Clone, Default)]
+pub struct Outer(Option<Vec<Known>>);
+
+/// A grant of the program above.
+#[derive(Debug, Clone)]
+struct Known {
+    grant: Grant,
+    prefix: String,
+    /// Where the prefix really is.
+    fixed: String,
+}
+
+impl Known {
+    /// Whether the grant reaches what stands at a real path, read as if no link led there.
+    fn allows(&self, capability: Capability, real: &str, tail: &str) -> bool {
+        if self.grant.covers_grant(&Grant::whole(capability)) {
+            return true;
+        }
+        // A scope's letters have none: it would be read as a slash. A star in a real path would be read as a pattern.
+        if real.contains(['\\', '*']) {
+            return false;
+        }
+        let Some(rest) = beneath(&self.fixed, real) else { return false };
+        let letters = format!("{}{rest}{tail}", self.prefix);
+        Grant::new(capability, Some(&letters)).is_ok_and(|asked| self.grant.covers_grant(&asked))
+    }
+}
+
+impl Outer {
+    /// A person started the program.
+    fn is_nobody(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether the program above reaches what stands at a real path: itself, or with a tail all of that below it.
+    fn allows(&self, capability: Capability, real: &str, tail: &str) -> bool {
+        self.0.as_ref().is_none_or(|known| known.iter().any(|one| one.allows(capability, real, tail)))
+    }
+
+    /// Whether what was found on the host may come into the jail of a program below, as `ceiling` has it there.
+    pub(crate) fn lets_in(&self, ceiling: &Ceiling, at: &str, real: &str, tail: &str) -> bool {
+        [Capability::FileRead, Capability::FileWrite].iter().all(|capability| {
+            let asked = Grant::new(*capability, Some(&format!("{at}{tail}")));
+            let asked = asked.is_ok_and(|asked| ceiling.covers_grant(&asked));
+            !asked || self.allows(*capability, real, tail)
+        })
+    }
+}
+
 /// The grants on files of one jail.
 #[derive(Debug)]
 pub(super) struct Anchors(Vec<Anchor>);
 
 impl Anchors {
     /// Of a ceiling whose paths are absolute.
-    pub(super) fn new(ceiling: &Ceiling) -> Self {
+    pub(super) fn new(ceiling: &Ceiling, outer: &Outer) -> Self {
         let files = |grant: &&Grant| {
             matches!(
                 grant.capability(),
                 Capability::File | Capability::FileRead | Capability::FileWrite | Capability::Db
             )
         };
-        Self(ceiling.grants().filter(files).filter_map(Anchor::new).collect())
+        Self(ceiling.grants().filter(files).filter_map(|grant| Anchor::new(grant, outer)).collect())
+    }
+
+    /// For the programs that this one starts.
+    pub(super) fn outer(&self) -> Outer {
+        let known = |anchor: &Anchor| Known {
+            grant: anchor.grant.clone(),
+            prefix: anchor.prefix.clone(),
+            fixed: joined(&anchor.real, &anchor.below),
+        };
+        Outer(Some(self.0.iter().map(known).collect()))
     }
 
     /// The place of a node that is to be opened, links on the way followed if they stay inside.

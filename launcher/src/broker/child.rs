@@ -10,7 +10,7 @@
 //! Invariant: when this supervisor ends, however it ends, the child's jail does: by the death signal of its supervisor,
 //! whose end closes the lifeline of its init.
 
-use super::files::No;
+use super::{anchor::Outer, files::No};
 use crate::sys::{
     clone::{self, Side},
     fd, memory_file,
@@ -127,6 +127,8 @@ pub struct Order {
     pub env: BTreeMap<String, String>,
     /// Where it starts.
     pub base: Base,
+    /// What the program that starts it may reach, by real paths.
+    pub outer: Outer,
     /// Its limits.
     pub limits: LimitSettings,
     /// Its fuel.
@@ -191,7 +193,7 @@ impl Children {
         id: u32,
         child: Child,
         source: Vec<u8>,
-        ceiling: &Ceiling,
+        (ceiling, outer): (&Ceiling, Outer),
         base: &Base,
         used: Used,
     ) -> Result<Begun, No> {
@@ -237,6 +239,7 @@ impl Children {
             profile,
             env: child.env,
             base: Base { workdir: cwd, home: base.home.clone() },
+            outer,
             limits,
             fuel: match (self.fuel, child.fuel) {
                 (Some(left), Some(asked)) => Some(left.min(asked)),
@@ -265,7 +268,7 @@ impl Children {
         id: u32,
         command: Command,
         input: Vec<u8>,
-        ceiling: &Ceiling,
+        (ceiling, outer): (&Ceiling, Outer),
         base: &Base,
         used: Used,
     ) -> Result<Begun, No> {
@@ -329,6 +332,7 @@ impl Children {
             profile: self.profile,
             env: command.env,
             base: Base { workdir, home: base.home.clone() },
+            outer,
             limits,
             fuel: None,
             heap: None,

@@ -6,6 +6,7 @@
 //! database that it was given, and for nothing else.
 
 use super::{
+    anchor::Outer,
     anchor::{NoPlace, Place},
     files::{self, Files, No},
 };
@@ -132,7 +133,7 @@ impl Notebooks {
         let kept = folder.and_then(|folder| {
             let all = format!("{}/*", folder.trim_end_matches('/'));
             let grant = Grant::new(Capability::Db, Some(&all)).ok()?;
-            Some((folder, Files::new(Ceiling::of([grant]), base.clone())))
+            Some((folder, Files::new(Ceiling::of([grant]), base.clone(), Outer::default())))
         });
         Self { kept }
     }

@@ -4,7 +4,7 @@
 //! would make the supervisor wait, a device would act.
 //! Invariant: what is made has the mode 0644 or 0755 less the umask, and no bit beyond.
 
-use super::anchor::{Anchors, NoPlace, Place};
+use super::anchor::{Anchors, NoPlace, Outer, Place};
 use crate::sys::openat2;
 use nix::{
     dir::Dir,
@@ -91,6 +91,7 @@ impl Begun {
 pub(super) struct Files {
     ceiling: Ceiling,
     base: Base,
+    outer: Outer,
     /// Made when the first path comes.
     anchors: Option<Anchors>,
     begun: Option<Begun>,
@@ -99,8 +100,13 @@ pub(super) struct Files {
 
 impl Files {
     /// `ceiling` has absolute paths.
-    pub(super) fn new(ceiling: Ceiling, base: Base) -> Self {
-        Self { ceiling, base, anchors: None, begun: None, serial: 0 }
+    pub(super) fn new(ceiling: Ceiling, base: Base, outer: Outer) -> Self {
+        Self { ceiling, base, outer, anchors: None, begun: None, serial: 0 }
+    }
+
+    /// What the programs that this one starts may reach at most.
+    pub(super) fn outer(&mut self) -> Outer {
+        self.anchors.get_or_insert_with(|| Anchors::new(&self.ceiling, &self.outer)).outer()
     }
 
     /// A regular file.
@@ -263,7 +269,7 @@ impl Files {
         if !self.ceiling.covers(capability, target) {
             return Err(No::ceiling(capability, Some(&absolute.to_string())));
         }
-        Ok((self.anchors.get_or_insert_with(|| Anchors::new(&self.ceiling)), absolute))
+        Ok((self.anchors.get_or_insert_with(|| Anchors::new(&self.ceiling, &self.outer)), absolute))
     }
 }
 

@@ -18,6 +18,7 @@ mod files;
 mod rate;
 
 use crate::sys::{memory_file, socket};
+pub use anchor::Outer;
 use child::Running;
 pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
 use database::{Got, Notebooks};
@@ -52,6 +53,8 @@ pub struct Lent {
     pub ceiling: Ceiling,
     /// Where the program's relative paths start.
     pub base: Base,
+    /// What the program that started this one may reach.
+    pub outer: Outer,
     /// The program's folder, in which its notebook is kept; `None`: it is kept nowhere.
     pub notebooks: Option<String>,
     /// How children are started; `None`: not at all.
@@ -120,7 +123,7 @@ impl Broker {
     pub fn new(socket: OwnedFd, lent: Lent) -> Self {
         Self {
             socket: Some(socket),
-            files: Files::new(lent.ceiling.clone(), lent.base.clone()),
+            files: Files::new(lent.ceiling.clone(), lent.base.clone(), lent.outer),
             notebooks: Notebooks::new(lent.notebooks, &lent.base),
             ceiling: lent.ceiling,
             base: lent.base,
@@ -294,7 +297,8 @@ impl Broker {
         let Some(children) = &self.children else {
             return Err(No::misuse("this supervisor starts no children"));
         };
-        let begun = children.begin(id, child, source, &self.ceiling, &self.base, used)?;
+        let begun =
+            children.begin(id, child, source, (&self.ceiling, self.files.outer()), &self.base, used)?;
         let cut = |capability: String, target: String, reason: &str| Entry {
             source: "run_program()".to_owned(),
             reason: reason.to_owned(),
@@ -320,7 +324,14 @@ impl Broker {
         let Some(children) = &self.children else {
             return Err(No::misuse("this supervisor starts no commands"));
         };
-        let begun = children.begin_command(id, command, input, &self.ceiling, &self.base, used)?;
+        let begun = children.begin_command(
+            id,
+            command,
+            input,
+            (&self.ceiling, self.files.outer()),
+            &self.base,
+            used,
+        )?;
         self.running = Some(begun.running);
         Ok(())
     }

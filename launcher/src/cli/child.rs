@@ -96,7 +96,7 @@ fn run_command(order: Order, words: Words, (stdout, stderr): (OwnedFd, OwnedFd))
     let policy = ready::get("auto").map_err(settings::refused)?;
     let request = request::resolve(&policy, options).map_err(settings::unsettled)?;
     let host = probe::fast();
-    let plan = launch::plan(&request, &host, Sockets::Skipped)?;
+    let plan = launch::plan_below(&request, &host, Sockets::Skipped, &order.outer)?;
     let failed =
         |source: nix::errno::Errno| Error::Supervise { act: "hand over its input", source: source.into() };
     let stdin = memory_file::sealed(&order.source).map_err(failed)?;
@@ -146,7 +146,8 @@ fn run(order: Order) -> Result<Report, Error> {
     header.home.clone_from(&order.base.home);
     header.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let extras = Extras {
-        lending: Lending::of(&request, order.nesting, &header).map(|lending| lending.asking(model)),
+        lending: Lending::of(&request, order.nesting, &header)
+            .map(|lending| lending.below(order.outer).asking(model)),
         job: Some(program.job(header)?),
         started: Some(order.started),
         ..Extras::default()

@@ -7,7 +7,7 @@ use super::{
     report::Destination,
 };
 use crate::{
-    broker::{Children, Lent, MOST_OUTPUT, Model, Nesting, Order, Outside},
+    broker::{Children, Lent, MOST_OUTPUT, Model, Nesting, Order, Outer, Outside},
     cgroup::{Cgroup, Entry},
     egress::Prepared,
     error::Error,
@@ -40,7 +40,23 @@ const MOST_KEPT: Bytes = Bytes::mib(8);
 
 /// Makes the plan. Nothing is started.
 pub(super) fn plan(request: &Request, host: &HostFacts, sockets: Sockets) -> Result<Plan, Error> {
-    let facts = lookup::look_up(request, sockets)?;
+    plan_below(request, host, sockets, &Outer::default())
+}
+
+/// Likewise, for a program that another one starts: what is found elsewhere than that one reaches isn't there.
+pub(super) fn plan_below(
+    request: &Request,
+    host: &HostFacts,
+    sockets: Sockets,
+    outer: &Outer,
+) -> Result<Plan, Error> {
+    let mut facts = lookup::look_up(request, sockets)?;
+    for found in facts.found.values_mut() {
+        found.retain(|found| {
+            let tail = if found.kind == request::Kind::Folder { "/*" } else { "" };
+            outer.lets_in(request.ceiling(), &found.at.0, &found.real.0, tail)
+        });
+    }
     policies::plan::plan(request, &facts, host)
         .map_err(|refusal| Error::Policy(format!("plan the jail: {refusal}"), refusal.help()))
 }
@@ -77,6 +93,8 @@ pub(super) struct Lending {
     pub(super) base: Base,
     pub(super) profile: Profile,
     pub(super) nesting: Nesting,
+    /// What the program that started this one may reach.
+    pub(super) outer: Outer,
     /// The folder of the program's file: there its notebook is kept.
     pub(super) beside: Option<String>,
     pub(super) fuel: Option<u64>,
@@ -170,7 +188,13 @@ impl Lending {
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
         let (fuel, heap) = (header.fuel, header.heap);
-        Some(Self { ceiling, base, profile, nesting, beside: None, fuel, heap, model: None })
+        let (outer, beside, model) = (Outer::default(), None, None);
+        Some(Self { ceiling, base, profile, nesting, outer, beside, fuel, heap, model })
+    }
+
+    /// Below a program that may reach no more than that.
+    pub(super) fn below(self, outer: Outer) -> Self {
+        Self { outer, ..self }
     }
 
     /// With a model to ask, if there is one.
@@ -191,7 +215,7 @@ impl Lending {
 }
 
 fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>, home: Option<OwnedFd>) -> io::Result<Lent> {
-    let Lending { ceiling, base, profile, nesting, beside, fuel, heap, model } = lending;
+    let Lending { ceiling, base, profile, nesting, outer, beside, fuel, heap, model } = lending;
     let children = if ceiling.has(Capability::SandboxRun) || ceiling.has(Capability::Exec) {
         let groups = cgroup.map_or(Ok(Vec::new()), Cgroup::nesting)?;
         let limits = plan.limits.clone();
@@ -213,7 +237,7 @@ fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>, home: Option<Own
     // The variable that other clients of TLS know as well.
     let roots = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from);
     let outside = Outside::of(plan).with_roots(roots).with_model(model).in_network(home);
-    Ok(Lent { ceiling, base, notebooks: beside, children, outside })
+    Ok(Lent { ceiling, base, outer, notebooks: beside, children, outside })
 }
 
 /// Starts and supervises. The second answer is how copying out went.

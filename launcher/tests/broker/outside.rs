@@ -1,7 +1,7 @@
 //! The outer side: prepares folders, runs the peer in its jail, looks at the report and at the disk.
 
 use launcher::{
-    broker::{Children, Lent, Nesting, Order, Outside},
+    broker::{Children, Lent, Nesting, Order, Outer, Outside},
     cgroup::Entry,
     jail::{Inputs, Jail},
     probe,
@@ -100,7 +100,8 @@ impl Given {
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
         let (notebooks, outside) = (Some(self.top()), Outside::of(&plan).in_network(home()));
-        let lent = Lent { ceiling, base, notebooks, children: Some(children), outside };
+        let lent =
+            Lent { ceiling, base, outer: Outer::default(), notebooks, children: Some(children), outside };
         run(plan, lent, job)
     }
 }
@@ -340,7 +341,11 @@ impl Given {
         let request = resolve(&Policy::runtime(), options).unwrap();
         let plan = plan::plan(&request, &PathFacts::default(), &probe::fast()).unwrap();
         let (ceiling, outside) = (Ceiling::parse("file").unwrap(), Outside::of(&plan));
-        run(plan, Lent { ceiling, base, notebooks: None, children: None, outside }, job)
+        run(
+            plan,
+            Lent { ceiling, base, outer: Outer::default(), notebooks: None, children: None, outside },
+            job,
+        )
     }
 }
 

@@ -11,6 +11,7 @@ mod commands;
 mod databases;
 mod files;
 mod languages;
+mod links;
 mod notebooks;
 mod program;
 mod repl;

@@ -88,9 +88,8 @@ impl Scope {
             (Self::Any, _) => true,
             (Self::Path(scope), Target::Path(target)) => scope.covers(target),
             (Self::Host(scope), Target::Host(target)) => scope.covers(target),
-            (Self::Command(scope), Target::Command(target)) | (Self::Name(scope), Target::Name(target)) => {
-                glob::covers(scope, target)
-            }
+            (Self::Command(scope), Target::Command(target)) => command_covers(scope, target),
+            (Self::Name(scope), Target::Name(target)) => glob::covers(scope, target),
             (Self::Database(scope), Target::Database(target)) => scope.covers(target),
             (Self::Port(scope), Target::Port(target)) => *scope == target,
             // A use of another kind, or of everything: only 'any' covers it.
@@ -158,6 +157,13 @@ impl Scope {
             | Self::Port(_) => Ok(vec![self.clone()]),
         }
     }
+}
+
+/// A path that leads upwards is another file than its letters say, and a path is not meant by a scope that is a name.
+fn command_covers(scope: &str, target: &str) -> bool {
+    let as_path = scope.contains('/') || scope == "*";
+    let plain = !target.contains('/') || as_path && !target.split('/').any(|part| part == "..");
+    plain && glob::covers(scope, target)
 }
 
 impl fmt::Display for Scope {
