@@ -5,7 +5,7 @@
 
 use super::raw::{call, leak, own, say};
 use launcher::{
-    broker::{Broker, Children, Lent, Nesting, Order, Outside, Used, Words},
+    broker::{Broker, Children, Lent, Nesting, Order, Outer, Outside, Used, Words},
     probe,
 };
 use nix::{
@@ -99,7 +99,8 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
         home: None,
     };
     let (ceiling, outside) = (Ceiling::everything(), Outside::bare());
-    let lent = Lent { ceiling, base, notebooks: None, children: Some(children), outside };
+    let lent =
+        Lent { ceiling, base, outer: Outer::default(), notebooks: None, children: Some(children), outside };
     let mut broker = Broker::new(socket, lent);
     let mut entries = Vec::new();
     loop {
