@@ -89,7 +89,7 @@ fn nothing_survives_a_killed_launcher() {
     }
 }
 
-/// A killed launcher leaves its empty groups; `doctor` removes them.
+/// A killed launcher leaves its groups, which must be empty; `doctor` removes them when it can.
 fn sweep(who: Who, before: &BTreeSet<String>) {
     let start = Instant::now();
     loop {
@@ -100,7 +100,7 @@ fn sweep(who: Who, before: &BTreeSet<String>) {
         let left = super::leftovers::traces();
         let groups: Vec<_> = left
             .difference(before)
-            .filter(|trace| trace.starts_with("/sys/fs/cgroup") && is_abandoned(trace))
+            .filter(|trace| trace.starts_with("/sys/fs/cgroup") && is_abandoned(trace) && is_inhabited(trace))
             .collect();
         if groups.is_empty() {
             return;
@@ -109,6 +109,13 @@ fn sweep(who: Who, before: &BTreeSet<String>) {
         assert!(start.elapsed() < PATIENCE, "{groups:?}");
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Whether a process lives in a group.
+fn is_inhabited(group: &str) -> bool {
+    ["tasks", "cgroup.procs"]
+        .iter()
+        .any(|file| fs::read(Path::new(group).join(file)).is_ok_and(|all| !all.is_empty()))
 }
 
 /// Whether the launcher that a group is named after is gone.
