@@ -143,7 +143,7 @@ impl Anchor {
 
 /// What the program above may reach, by real paths. Letters alone don't hold a program below: with a link in a granted
 /// folder, a scope that reads as if it were inside leads out.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Outer(Option<Vec<Known>>);
 
 /// A grant of the program above.
@@ -172,6 +172,12 @@ impl Known {
 }
 
 impl Outer {
+    /// A person starts the program: nothing is above it but the ceiling itself. Not a default: it is the open case.
+    #[must_use]
+    pub const fn nobody() -> Self {
+        Self(None)
+    }
+
     /// A person started the program.
     fn is_nobody(&self) -> bool {
         self.0.is_none()

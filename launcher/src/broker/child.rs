@@ -186,6 +186,17 @@ pub(super) struct Begun {
     pub(super) profile_dropped: bool,
 }
 
+impl Kept {
+    /// All that a child may use.
+    fn of(limits: &LimitSettings) -> Self {
+        let cpu = limits.cpu.and_then(Setting::value);
+        Self {
+            memory: limits.memory.and_then(Setting::value).map_or(0, |Bytes(bytes)| bytes),
+            cpu: cpu.map_or(Duration::ZERO, |Millis(ms)| Duration::from_millis(ms)),
+        }
+    }
+}
+
 impl Children {
     /// Checks, clips, and forks.
     pub(super) fn begin(
@@ -220,13 +231,7 @@ impl Children {
             (_, profile) => (profile, false),
         };
         let limits = self.limits(child.timeout_ms, used)?;
-        let kept = Kept {
-            memory: limits.memory.and_then(Setting::value).map_or(0, |Bytes(bytes)| bytes),
-            cpu: limits
-                .cpu
-                .and_then(Setting::value)
-                .map_or(Duration::ZERO, |Millis(ms)| Duration::from_millis(ms)),
-        };
+        let kept = Kept::of(&limits);
         let kernel = No::kernel;
         let (started, told) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
@@ -249,10 +254,9 @@ impl Children {
             nesting: Nesting { depth: self.nesting.depth + 1, ..self.nesting },
             started: told,
         };
-        let foreign = false;
         let running = self.fork(order, None, result, |supervisor, result| Running {
             id,
-            foreign,
+            foreign: false,
             kept,
             supervisor,
             started,
@@ -313,13 +317,7 @@ impl Children {
             return Err(No::misuse(format!("cwd: file.read(\"{workdir}/*\") isn't granted to this program")));
         }
         let limits = self.limits(command.timeout_ms, used)?;
-        let kept = Kept {
-            memory: limits.memory.and_then(Setting::value).map_or(0, |Bytes(bytes)| bytes),
-            cpu: limits
-                .cpu
-                .and_then(Setting::value)
-                .map_or(Duration::ZERO, |Millis(ms)| Duration::from_millis(ms)),
-        };
+        let kept = Kept::of(&limits);
         let kernel = No::kernel;
         let (started, told) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)

@@ -133,7 +133,7 @@ impl Notebooks {
         let kept = folder.and_then(|folder| {
             let all = format!("{}/*", folder.trim_end_matches('/'));
             let grant = Grant::new(Capability::Db, Some(&all)).ok()?;
-            Some((folder, Files::new(Ceiling::of([grant]), base.clone(), Outer::default())))
+            Some((folder, Files::new(Ceiling::of([grant]), base.clone(), Outer::nobody())))
         });
         Self { kept }
     }

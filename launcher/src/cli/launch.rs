@@ -40,7 +40,7 @@ const MOST_KEPT: Bytes = Bytes::mib(8);
 
 /// Makes the plan. Nothing is started.
 pub(super) fn plan(request: &Request, host: &HostFacts, sockets: Sockets) -> Result<Plan, Error> {
-    plan_below(request, host, sockets, &Outer::default())
+    plan_below(request, host, sockets, &Outer::nobody())
 }
 
 /// Likewise, for a program that another one starts: what is found elsewhere than that one reaches isn't there.
@@ -188,7 +188,7 @@ impl Lending {
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
         let (fuel, heap) = (header.fuel, header.heap);
-        let (outer, beside, model) = (Outer::default(), None, None);
+        let (outer, beside, model) = (Outer::nobody(), None, None);
         Some(Self { ceiling, base, profile, nesting, outer, beside, fuel, heap, model })
     }
 

@@ -101,7 +101,7 @@ impl Given {
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
         let (notebooks, outside) = (Some(self.top()), Outside::of(&plan).in_network(home()));
         let lent =
-            Lent { ceiling, base, outer: Outer::default(), notebooks, children: Some(children), outside };
+            Lent { ceiling, base, outer: Outer::nobody(), notebooks, children: Some(children), outside };
         run(plan, lent, job)
     }
 }
@@ -343,7 +343,7 @@ impl Given {
         let (ceiling, outside) = (Ceiling::parse("file").unwrap(), Outside::of(&plan));
         run(
             plan,
-            Lent { ceiling, base, outer: Outer::default(), notebooks: None, children: None, outside },
+            Lent { ceiling, base, outer: Outer::nobody(), notebooks: None, children: None, outside },
             job,
         )
     }

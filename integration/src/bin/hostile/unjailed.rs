@@ -100,7 +100,7 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
     };
     let (ceiling, outside) = (Ceiling::everything(), Outside::bare());
     let lent =
-        Lent { ceiling, base, outer: Outer::default(), notebooks: None, children: Some(children), outside };
+        Lent { ceiling, base, outer: Outer::nobody(), notebooks: None, children: Some(children), outside };
     let mut broker = Broker::new(socket, lent);
     let mut entries = Vec::new();
     loop {
