@@ -67,6 +67,12 @@ pub(super) enum NoPlace {
     Kernel(Errno),
 }
 
+impl From<Errno> for NoPlace {
+    fn from(errno: Errno) -> Self {
+        Self::Kernel(errno)
+    }
+}
+
 impl Anchor {
     /// Opens the folder of a grant; `None` if not even the root can be opened, or if it leads out of what the program above
     /// may reach.

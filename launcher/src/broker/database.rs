@@ -21,7 +21,7 @@ use policies::{
     ceiling::{Ceiling, Grant},
     scope::{Base, Target},
 };
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// What came of a request.
 #[derive(Debug)]
@@ -55,9 +55,9 @@ impl Files {
                 }
                 Act::Remove => return Err(No::misuse("a database is not removed")),
             };
-            let file = anchors.node(capability, &path, &|at| files::regular(at, flags));
-            let file = match (act, file) {
-                (Act::Make, Err(NoPlace::Kernel(Errno::ENOENT))) => anchors.entry(capability, &path, &|at| {
+            let open = || anchors.node(capability, &path, &|at| files::regular(at, flags));
+            let make = || {
+                anchors.entry(capability, &path, &|at| {
                     let (folder, name) = match folders {
                         Folders::AreMade => files::parent(at)?,
                         Folders::AreThere => {
@@ -65,10 +65,10 @@ impl Files {
                             (files::folder_of(at, above)?, name.to_owned())
                         }
                     };
-                    files::make(std::os::fd::AsFd::as_fd(&folder), &name, OFlag::O_RDWR, None)
-                }),
-                (_, file) => file,
+                    files::make(folder.as_fd(), &name, OFlag::O_RDWR, None)
+                })
             };
+            let file = if act == Act::Make { files::open_or_make(open, make) } else { open() };
             return files::found(file, capability, &path).map(Got::File);
         }
         let done = anchors.node(capability, &path, &|at| {
@@ -78,18 +78,20 @@ impl Files {
             match act {
                 Act::Read => files::regular(&beside, OFlag::O_RDONLY).map(Got::File),
                 Act::Write => files::regular(&beside, OFlag::O_RDWR).map(Got::File),
-                Act::Make => match files::regular(&beside, OFlag::O_RDWR) {
-                    Err(Errno::ENOENT) => {
+                Act::Make => {
+                    let open = || files::regular(&beside, OFlag::O_RDWR);
+                    let make = || {
                         let (above, name) = beside.split().ok_or(Errno::EISDIR)?;
                         let folder = files::folder_of(&beside, above)?;
                         // Who may read the database may read this, and nobody else.
-                        let folder = std::os::fd::AsFd::as_fd(&folder);
-                        files::make(folder, name, OFlag::O_RDWR, Some(&main)).map(Got::File)
+                        files::make(folder.as_fd(), name, OFlag::O_RDWR, Some(&main))
+                    };
+                    match files::open_or_make(open, make) {
+                        // What is a link there leads nowhere that is granted.
+                        Err(Errno::ELOOP) => Err(Errno::ENOTSUP),
+                        other => other.map(Got::File),
                     }
-                    // What is a link there leads nowhere that is granted.
-                    Err(Errno::ELOOP) => Err(Errno::ENOTSUP),
-                    other => other.map(Got::File),
-                },
+                }
                 Act::Look => match files::stat_regular(&beside) {
                     Ok(stat) => Ok(Got::Seen(files::seen(&stat))),
                     Err(Errno::ENOENT) => Ok(Got::Seen(Seen::NOTHING)),
@@ -155,5 +157,42 @@ impl Notebooks {
         }
         let path = format!("{}/{FOLDER}/{name}.db", folder.trim_end_matches('/'));
         files.database(&path, part, act, Folders::AreMade)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policies::broker::How;
+    use std::sync::Barrier;
+
+    fn files(folder: &std::path::Path) -> Files {
+        let grant = |capability| Grant::new(capability, Some(&format!("{}/*", folder.display()))).unwrap();
+        let ceiling = Ceiling::of([grant(Capability::Db), grant(Capability::FileWrite)]);
+        Files::new(ceiling, Base { workdir: "/".to_owned(), home: None }, Outer::nobody())
+    }
+
+    #[test]
+    fn whoever_makes_a_file_first_the_others_open_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let together = Barrier::new(4);
+        let one = || {
+            let mut files = files(folder.path());
+            let mut failed = Vec::new();
+            for turn in 0..200 {
+                let at = |name: &str| format!("{}/{turn}.{name}", folder.path().display());
+                together.wait();
+                failed.extend(files.database(&at("db"), Part::Main, Act::Make, Folders::AreThere).err());
+                failed.extend(files.database(&at("db"), Part::Journal, Act::Make, Folders::AreThere).err());
+                failed.extend(files.open(&at("txt"), How::Append).err());
+            }
+            failed
+        };
+        // Nobody ends early: the others would wait for it.
+        let failed: Vec<_> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
+            all.into_iter().flat_map(|one| one.join().unwrap()).collect()
+        });
+        assert!(failed.is_empty(), "{failed:?}");
     }
 }

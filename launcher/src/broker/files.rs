@@ -122,16 +122,16 @@ impl Files {
             }
             How::Append => {
                 let flags = OFlag::O_WRONLY | OFlag::O_APPEND;
-                match anchors.node(capability, &path, &|at| regular(at, flags)) {
-                    Err(NoPlace::Kernel(Errno::ENOENT)) => {
-                        let made = anchors.entry(capability, &path, &|at| {
+                let file = open_or_make(
+                    || anchors.node(capability, &path, &|at| regular(at, flags)),
+                    || {
+                        anchors.entry(capability, &path, &|at| {
                             let (folder, name) = parent(at)?;
                             make(folder.as_fd(), &name, flags, None)
-                        });
-                        found(made, capability, &path)
-                    }
-                    other => found(other, capability, &path),
-                }
+                        })
+                    },
+                );
+                found(file, capability, &path)
             }
         }
     }
@@ -376,6 +376,27 @@ fn make_one(folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
         Err(Errno::EEXIST) => Ok(()),
         other => other,
     }
+}
+
+/// How often a file is looked for and made anew while others make it and remove it.
+const MOST_TURNS: u32 = 16;
+
+/// Opens a file, or makes it where there is none. Somebody else may make it, or remove it, between the two.
+pub(super) fn open_or_make<E: From<Errno> + PartialEq>(
+    open: impl Fn() -> Result<OwnedFd, E>,
+    make: impl Fn() -> Result<OwnedFd, E>,
+) -> Result<OwnedFd, E> {
+    for _ in 0..MOST_TURNS {
+        match open() {
+            Err(error) if error == Errno::ENOENT.into() => {}
+            other => return other,
+        }
+        match make() {
+            Err(error) if error == Errno::EEXIST.into() => {}
+            other => return other,
+        }
+    }
+    Err(Errno::EEXIST.into())
 }
 
 /// Makes a file that isn't there.
