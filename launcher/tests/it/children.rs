@@ -241,7 +241,7 @@ fn the_parent_s_end_is_the_child_s() {
         "require sandbox_run\nprint(\"start\")\n\
          run_program(\"while true\\n    sleep(0.05)\", {\"ceiling\": \"sandbox\", \"timeout\": 60})\n",
     )
-    .with("--wall", "700ms")
+    .with("--wall", "3s")
     .go();
     assert_eq!((report.status, report.output.as_slice()), (Verdict::WallTime, &["start".to_owned()][..]));
 }

@@ -223,7 +223,7 @@ fn fuel_ends_a_program_that_never_ends() {
     let folder = Folder::new(&[("p.syn", "print(\"before\")\nwhile true\n    let x be 1\n")]);
     let ended = folder.go("thirdwall", &["run", "--sandbox", "--fuel", "100000", "p.syn"]);
     assert_eq!((ended.code, ended.out.as_str()), (1, "before\n"), "{ended:?}");
-    let timed = folder.go("thirdwall", &["run", "--sandbox", "--wall", "300ms", "p.syn"]);
+    let timed = folder.go("thirdwall", &["run", "--sandbox", "--wall", "3s", "p.syn"]);
     assert_eq!((timed.code, timed.out.as_str()), (124, "before\n"), "what was printed stays: {timed:?}");
 }
 

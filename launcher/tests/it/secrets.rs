@@ -57,7 +57,7 @@ fn its_twin_reveals_it_and_the_entry_comes_before_the_text() {
     // Killed right behind it: the entry is there already.
     let report = program("require secret(\"KEY\")\nrequire reveal(\"KEY\")\nlet p be reveal(secret(\"KEY\"))\nwhile true\n    let x be p\n")
         .env("KEY", VALUE)
-        .with("--wall", "1500ms")
+        .with("--wall", "4s")
         .go();
     assert_eq!(report.status, policies::report::Verdict::WallTime);
     assert!(
