@@ -2,37 +2,35 @@
 //!
 //! Invariant: nothing here opens, connects or starts anything: the two files come in, frames go out.
 
+mod frames;
+mod modules;
+mod outside;
 mod repl;
 
-use crate::broker::{Broker, Reply};
+use crate::broker::Broker;
 use crate::bytecode::Program;
 use crate::diagnostic;
 use crate::explain;
-use crate::partition::host::{Host, Scene};
+use crate::partition::host::Scene;
 use crate::partition::{Logs, Profile, Settings};
 use crate::scua;
 use crate::source::Source;
 use crate::synsema::{self, Loader, program};
-use policies::audit::Entry;
-use policies::broker::Request;
+use frames::Frames;
+use modules::Given;
+use outside::{Outside, line_of_input};
 use policies::ceiling::Ceiling;
 use policies::scope::Base;
-use policies::wire::{self, EndFrame, ErrorFrame, Explain, Frame, Job, Language, Mode, WantFrame, Wanted};
-use rustix::rand::GetRandomFlags;
+use policies::wire::{self, EndFrame, ErrorFrame, Explain, Frame, Job, Language, Mode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Bytes of frames that wait at most.
-const BUFFER: usize = 64 << 10;
-/// How long a wait goes on before it is asked whether it still should.
-const MOST_ASLEEP: Duration = Duration::from_millis(20);
+pub use modules::join;
+
 /// Bytes of a job at most: header, program and modules.
 const MAX_JOB: u64 = 512 << 20;
 
@@ -344,285 +342,6 @@ fn finish(out: &mut Frames, end: &EndFrame) -> i32 {
     out.send(&Frame::End(end.clone()));
     out.flush();
     end.exit
-}
-
-/// Modules that came with the job, by the path from the program's folder.
-struct Given {
-    entry: String,
-    modules: BTreeMap<String, String>,
-}
-
-impl Loader for Given {
-    fn load(&mut self, importer: &str, path: &str) -> Result<(String, String), String> {
-        let name = join(importer, path, importer == self.entry)?;
-        match self.modules.get(&name) {
-            Some(text) => Ok((name, text.clone())),
-            None => Err(format!("Module not found: '{path}'")),
-        }
-    }
-}
-
-/// One line of standard input without its end; `None` at the end of the input.
-fn line_of_input() -> Option<String> {
-    let mut line = String::new();
-    match std::io::stdin().read_line(&mut line) {
-        Ok(0) | Err(_) => None,
-        Ok(_) => {
-            let cut = line.trim_end_matches(['\n', '\r']).len();
-            line.truncate(cut);
-            Some(line)
-        }
-    }
-}
-
-/// The module's path, relative as the importer's is, without `.` and `..`.
-///
-/// # Errors
-/// It climbs out of the entry file's folder.
-pub fn join(importer: &str, path: &str, from_entry: bool) -> Result<String, String> {
-    let folder = importer.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let absolute = folder.starts_with('/');
-    let mut parts: Vec<&str> = folder.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
-    let floor = if from_entry { parts.len() } else { 0 };
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                if parts.len() <= floor {
-                    return Err(if from_entry {
-                        "module path escapes the importing directory".to_owned()
-                    } else {
-                        "module path escapes the project root".to_owned()
-                    });
-                }
-                parts.pop();
-            }
-            other => parts.push(other),
-        }
-    }
-    Ok(format!("{}{}", if absolute { "/" } else { "" }, parts.join("/")))
-}
-
-/// Frames on their way out.
-struct Frames {
-    file: File,
-    waiting: Vec<u8>,
-    broken: bool,
-    last: Option<Instant>,
-}
-
-impl Frames {
-    fn new(file: File) -> Self {
-        Self { file, waiting: Vec::with_capacity(4096), broken: false, last: None }
-    }
-
-    fn send(&mut self, frame: &Frame) {
-        wire::encode(frame, &mut self.waiting);
-        self.full();
-    }
-
-    fn print(&mut self, text: &str) {
-        wire::encode_print(text, &mut self.waiting);
-        self.full();
-    }
-
-    fn full(&mut self) {
-        if self.waiting.len() >= BUFFER {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        if !self.waiting.is_empty() {
-            if !self.broken {
-                // A reader that went away is no error of the program: nothing more is sent.
-                self.broken = self.file.write_all(&self.waiting).is_err();
-            }
-            self.waiting.clear();
-        }
-    }
-
-    fn end(&mut self, exit: i32, fuel: u64, heap_peak: u64, trap: Option<String>) {
-        self.send(&Frame::End(EndFrame { exit, fuel, heap_peak, trap, llm_tokens: 0 }));
-        self.flush();
-    }
-}
-
-enum Clock {
-    System,
-    Fixed(f64),
-}
-
-/// The outside of a program in the jail.
-struct Outside {
-    out: Rc<RefCell<Frames>>,
-    args: Vec<String>,
-    env: BTreeMap<String, String>,
-    interactive: bool,
-    mode: Mode,
-    clock: Clock,
-    /// Prints under `test` and `conform`.
-    captured: Vec<String>,
-    verbose: bool,
-    broker: Option<Broker>,
-    /// Whether errors are explained, and what could be seen at the last one.
-    explains: bool,
-    scene: Scene,
-    /// Somebody wants what runs to end; only a conversation can go on afterwards.
-    interrupt: Option<Arc<AtomicBool>>,
-}
-
-impl Outside {
-    fn new(header: wire::JobHeader, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> Self {
-        Self {
-            out: out.clone(),
-            args: header.args,
-            env: header.env,
-            interactive: header.interactive,
-            mode: header.mode,
-            clock: if header.deterministic { Clock::Fixed(header.now) } else { Clock::System },
-            captured: Vec::new(),
-            verbose: header.verbose,
-            broker,
-            explains: header.explain != Explain::No,
-            scene: Scene::default(),
-            interrupt: None,
-        }
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
-    }
-}
-
-impl Host for Outside {
-    fn print(&mut self, text: &str) {
-        match self.mode {
-            Mode::Run | Mode::Check | Mode::Needs | Mode::Repl => self.out.borrow_mut().print(text),
-            Mode::Test if !self.verbose => {}
-            Mode::Test | Mode::Conform => self.captured.push(text.to_owned()),
-        }
-    }
-
-    fn eprint(&mut self, text: &str) {
-        self.out.borrow_mut().send(&Frame::Log(text.to_owned()));
-    }
-
-    fn audit(&mut self, mut entry: Entry) {
-        entry.ts = self.now();
-        self.out.borrow_mut().send(&Frame::Audit(entry));
-    }
-
-    fn read_line(&mut self) -> Option<String> {
-        if let Some(flag) = &self.interrupt {
-            // A person types it, where the launcher shows the prompt.
-            self.out.borrow_mut().send(&Frame::Want(WantFrame { what: Wanted::Line, indent: 0 }));
-            self.out.borrow_mut().flush();
-            let line = line_of_input();
-            if line.as_deref() == Some(repl::GIVEN_UP) {
-                flag.store(true, Ordering::Relaxed);
-                return None;
-            }
-            return line;
-        }
-        self.out.borrow_mut().flush();
-        line_of_input()
-    }
-
-    fn now(&mut self) -> f64 {
-        match self.clock {
-            Clock::System => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()),
-            Clock::Fixed(now) => now,
-        }
-    }
-
-    fn sleep(&mut self, seconds: f64) {
-        self.out.borrow_mut().flush();
-        match &mut self.clock {
-            // A fixed clock moves by what is waited for, and by nothing else.
-            Clock::Fixed(now) => *now += seconds,
-            Clock::System => {
-                let Ok(mut left) = Duration::try_from_secs_f64(seconds) else { return };
-                while self.interrupt.is_some() && left > MOST_ASLEEP && !self.is_interrupted() {
-                    std::thread::sleep(MOST_ASLEEP);
-                    left -= MOST_ASLEEP;
-                }
-                if !self.is_interrupted() {
-                    std::thread::sleep(left);
-                }
-            }
-        }
-    }
-
-    fn random(&mut self, into: &mut [u8]) {
-        // The system call itself: the jail has no device to fall back on, and the C library's symbol isn't looked up in a
-        // static program. A kernel that gives no random numbers gives no program either: nothing weaker stands in.
-        let mut filled = 0;
-        while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match rustix::rand::getrandom(rest, GetRandomFlags::empty()) {
-                Ok(more) if more > 0 => filled += more,
-                Err(rustix::io::Errno::INTR) => {}
-                Ok(_) | Err(_) => std::process::abort(),
-            }
-        }
-    }
-
-    fn tick(&mut self) {
-        // A print is seen at once by whoever reads along, but not every slice costs a system call.
-        let mut out = self.out.borrow_mut();
-        if !out.waiting.is_empty() {
-            let now = Instant::now();
-            if out.last.is_none_or(|t| now.duration_since(t) > Duration::from_millis(5)) {
-                out.flush();
-                out.last = Some(now);
-            }
-        }
-    }
-
-    fn flush(&mut self) {
-        self.out.borrow_mut().flush();
-    }
-
-    fn delivers(&self) -> bool {
-        !self.out.borrow().broken
-    }
-
-    fn args(&self) -> Vec<String> {
-        self.args.clone()
-    }
-
-    fn env(&self, name: &str) -> Option<String> {
-        self.env.get(name).cloned()
-    }
-
-    fn env_names(&self) -> Vec<String> {
-        self.env.keys().cloned().collect()
-    }
-
-    fn interactive(&self) -> bool {
-        self.interactive
-    }
-
-    fn explains(&self) -> bool {
-        self.explains
-    }
-
-    fn scene(&mut self, scene: Scene) {
-        self.scene = scene;
-    }
-
-    fn interrupted(&mut self) -> bool {
-        self.interrupt.as_ref().is_some_and(|flag| flag.swap(false, Ordering::Relaxed))
-    }
-
-    fn broker(&mut self, request: &Request, raw: &[u8]) -> Result<Reply, String> {
-        // What the gate said of this request stands before what the broker says of it.
-        self.out.borrow_mut().flush();
-        match &mut self.broker {
-            Some(broker) => broker.ask(request, raw),
-            None => Err("ask the supervisor: this run has none".to_owned()),
-        }
-    }
 }
 
 /// An error frame's text and the marked line, as the command line shows them.

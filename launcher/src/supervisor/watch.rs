@@ -6,15 +6,17 @@
 //! Invariant: within a turn the program's end is seen before the clock is looked at, and both before any output.
 //! Invariant: nothing in a turn waits but the one poll.
 
+mod report;
+mod wait;
+
 use super::{
-    account,
     audit::Audit,
-    frames::{Frames, Heard, To, Trap},
+    frames::{Frames, Heard, To},
     inlet::{AtEnd, Inlet},
     limits::Watcher,
-    lines::{Cut, Ends, Lines, Replaced},
+    lines::{Ends, Lines},
     notify::{Callers, Refuser},
-    reap::{self, Cause, Ending, Evidence, FuelLeft},
+    reap::{self, Cause, Ending},
     relay::{Allowance, Filled, Outlet, Written},
     signals::{Asked, SignalSource},
     terminal::{self, CallerTerminal},
@@ -27,21 +29,18 @@ use crate::{
     jail::{ExitRecord, Running},
     sys::pidfd,
 };
-use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, ppoll},
-    sys::{signal::Signal, time::TimeSpec},
-};
+use nix::{errno::Errno, sys::signal::Signal};
 use policies::{
     broker::Breach,
     plan::{Payload, Plan, Stream},
-    report::{Report, Verdict},
+    report::Report,
     wire::WantFrame,
 };
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     time::{Duration, Instant},
 };
+use wait::Event;
 
 /// Bytes of the language's error texts that the report keeps.
 const MOST_TOLD: usize = 1 << 20;
@@ -54,87 +53,6 @@ pub fn supervise(running: Running, plan: &Plan, cgroup: Option<Cgroup>, wants: W
         watch.turn();
     }
     watch.report()
-}
-
-/// What can happen. The order is that of the handlers in a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Event {
-    /// The program has ended, or init was killed.
-    Ended,
-    /// Nothing of the jail is alive.
-    Gone,
-    /// A signal to the launcher.
-    Signal,
-    /// The memory limit was met.
-    Memory,
-    /// A system call was refused.
-    Refused,
-    /// No process is left under the filter.
-    Unfiltered,
-    /// The egress tells of a connection.
-    Connection,
-    /// The caller takes output.
-    OutWritable,
-    /// There is output.
-    OutReadable,
-    /// The caller takes errors.
-    ErrWritable,
-    /// There are errors.
-    ErrReadable,
-    /// The runtime has sent frames.
-    Frames,
-    /// The runtime asks for something.
-    Asked,
-    /// A program that the runtime started has ended.
-    Child,
-    /// A request of the runtime to the outside has come to an end.
-    Outside,
-    /// The jail takes input.
-    InWritable,
-    /// There is input.
-    InReadable,
-}
-
-/// The events that are there.
-#[derive(Debug, Clone, Copy, Default)]
-struct Ready {
-    all: u32,
-    /// Those of streams that have ended and hold nothing more.
-    ended: u32,
-}
-
-impl Ready {
-    fn add(&mut self, event: Event) {
-        self.all |= 1 << event as u32;
-    }
-
-    fn add_ended(&mut self, event: Event) {
-        self.ended |= 1 << event as u32;
-    }
-
-    fn has(self, event: Event) -> bool {
-        self.all & 1 << event as u32 != 0
-    }
-
-    fn has_ended(self, event: Event) -> bool {
-        self.ended & 1 << event as u32 != 0
-    }
-}
-
-/// What a turn waits for.
-#[derive(Debug, Default)]
-struct Waiting<'a> {
-    events: Vec<Event>,
-    files: Vec<PollFd<'a>>,
-}
-
-impl<'a> Waiting<'a> {
-    fn add(&mut self, event: Event, file: Option<BorrowedFd<'a>>, flags: PollFlags) {
-        if let Some(file) = file {
-            self.events.push(event);
-            self.files.push(PollFd::new(file, flags));
-        }
-    }
 }
 
 /// Lines for the report.
@@ -413,79 +331,6 @@ impl<'p> Watch<'p> {
         }
     }
 
-    /// The one place that waits.
-    fn wait(&mut self) -> Ready {
-        let now = Instant::now();
-        let refusals_at = self.refuser.as_mut().and_then(|refuser| refuser.ready_at(now));
-        let requests_at = self.broker.as_mut().and_then(|broker| broker.ready_at(now));
-        let timeout = self.timeout(now, refusals_at, requests_at);
-        let running = self.ending.is_none();
-        let mut on = Waiting::default();
-        let alarm = self.watcher.alarm().filter(|_| running);
-        let refuser = self.refuser.as_ref().filter(|_| refusals_at.is_none());
-        on.add(Event::Ended, running.then(|| self.exit.as_fd()), PollFlags::POLLIN);
-        on.add(Event::Gone, (!self.collected).then(|| self.init.as_fd()), PollFlags::POLLIN);
-        on.add(Event::Signal, self.signals.as_ref().map(AsFd::as_fd), PollFlags::POLLIN);
-        on.add(
-            Event::Memory,
-            alarm.map(AsFd::as_fd),
-            alarm.map_or(PollFlags::empty(), |alarm| alarm.flags()),
-        );
-        on.add(Event::Refused, refuser.map(AsFd::as_fd), PollFlags::POLLIN);
-        let broker = self.broker.as_ref().filter(|_| requests_at.is_none());
-        on.add(Event::Asked, broker.and_then(Broker::requests), PollFlags::POLLIN);
-        on.add(Event::Child, self.broker.as_ref().and_then(Broker::child), PollFlags::POLLIN);
-        on.add(Event::Outside, self.broker.as_ref().and_then(Broker::outside), PollFlags::POLLIN);
-        on.add(Event::Connection, self.egress.as_ref().map(AsFd::as_fd), PollFlags::POLLIN);
-        on.add(Event::OutWritable, self.out.writable(), PollFlags::POLLOUT);
-        on.add(Event::OutReadable, self.out.readable(), PollFlags::POLLIN);
-        on.add(Event::ErrWritable, self.err.writable(), PollFlags::POLLOUT);
-        on.add(Event::ErrReadable, self.err.readable(), PollFlags::POLLIN);
-        let frames = self.frames.as_ref().filter(|_| self.idle());
-        on.add(Event::Frames, frames.and_then(Frames::readable), PollFlags::POLLIN);
-        on.add(Event::InWritable, self.input.writable(), PollFlags::POLLOUT);
-        on.add(Event::InReadable, self.input.readable(), PollFlags::POLLIN);
-        let mut ready = Ready::default();
-        // EINTR: a signal that isn't ours to read; the next turn waits again.
-        if ppoll(&mut on.files, timeout.map(TimeSpec::from_duration), None).is_ok() {
-            for (event, file) in on.events.into_iter().zip(on.files) {
-                let found = file.revents().unwrap_or(PollFlags::empty());
-                match event {
-                    _any if found.is_empty() => {}
-                    Event::Refused if !found.contains(PollFlags::POLLIN) => ready.add(Event::Unfiltered),
-                    // Nobody is left to write, and nothing is left to read.
-                    event @ (Event::OutReadable | Event::ErrReadable) if found == PollFlags::POLLHUP => {
-                        ready.add_ended(event);
-                    }
-                    event => ready.add(event),
-                }
-            }
-        }
-        ready
-    }
-
-    /// How long the wait may last; `None`: for ever.
-    fn timeout(
-        &self,
-        now: Instant,
-        refusals_at: Option<Instant>,
-        requests_at: Option<Instant>,
-    ) -> Option<Duration> {
-        if self.collected {
-            // Without a writer left, what there is to read is there now.
-            let frames = self.frames.as_ref().filter(|_| self.idle()).and_then(Frames::readable);
-            let reads = self.out.readable().is_some() || self.err.readable().is_some() || frames.is_some();
-            return reads.then_some(Duration::ZERO);
-        }
-        if self.ending.is_some() || self.killed {
-            return None;
-        }
-        let outside = self.broker.as_ref().and_then(Broker::outside_until);
-        let at = [self.watcher.wake_at(), self.kill_at, refusals_at, requests_at, outside];
-        let at = at.into_iter().flatten().min();
-        at.map(|at| at.saturating_duration_since(now))
-    }
-
     /// The egress has entries, or has ended before its time: the jail then reaches nothing more.
     fn connections(&mut self) {
         let Some(egress) = &self.egress else { return };
@@ -699,80 +544,6 @@ impl<'p> Watch<'p> {
         self.killed = true;
         // ESRCH: it has ended already.
         let _ = pidfd::send_signal(self.init.as_fd(), Signal::SIGKILL);
-    }
-
-    fn report(mut self) -> Report {
-        drop(self.caller.take());
-        if let Some(egress) = self.egress.take() {
-            egress.finish().into_iter().for_each(|entry| self.audit.add(entry));
-        }
-        let limits = &self.plan.limits;
-        let trap = self.frames.as_ref().map_or(Trap::None, Frames::trap);
-        match (&self.frames, self.ending) {
-            (Some(_), _) if trap == Trap::Memory => _ = self.cause.get_or_insert(Cause::Memory),
-            (Some(frames), Some(Ending::Told(record)))
-                if !frames.has_ended() && libc::WIFEXITED(record.status) =>
-            {
-                let how = "the runtime ended without its last frame".to_owned();
-                self.cause.get_or_insert(Cause::Broken(how));
-            }
-            _ => {}
-        }
-        let fuel = self.frames.as_ref().and_then(Frames::fuel);
-        let (seen, group) = self.watcher.finish();
-        let judged = reap::judge(&Evidence {
-            ending: self.ending.unwrap_or(Ending::Untold),
-            cause: self.cause.as_ref(),
-            stop: self.stop,
-            fuel: FuelLeft::from(trap),
-            met: seen.met,
-        });
-        let mut usage = account::usage(&seen, group.as_ref(), self.wall, self.allowance.used());
-        usage.fuel = fuel;
-        drop(group);
-        let mut errors = Vec::new();
-        match &self.cause {
-            Some(Cause::Broken(how)) => errors.push(how.clone()),
-            Some(cause) => {
-                if let Some((limit, reason)) = account::limit_of(cause, limits) {
-                    self.audit.limit_met(limit, reason);
-                }
-            }
-            None if judged.verdict == Verdict::JailFailed => {
-                errors.push("the jail's init was killed from outside".to_owned());
-            }
-            None => {}
-        }
-        errors.extend(self.told.finish().0);
-        let mut output = Vec::new();
-        let mut output_replaced = false;
-        if let Some(kept) = self.kept {
-            for (lines, to) in [(kept.out, &mut output), (kept.err, &mut errors)] {
-                let (lines, replaced, cut) = lines.finish();
-                to.extend(lines);
-                output_replaced |= replaced == Replaced::Some;
-                if cut == Cut::Short {
-                    to.push("(the report keeps no more)".to_owned());
-                }
-            }
-        }
-        let (audit, audit_dropped) = self.audit.finish();
-        Report {
-            ok: judged.verdict == Verdict::Ok,
-            status: judged.verdict,
-            exit: judged.exit,
-            signal: judged.signal,
-            output,
-            output_replaced,
-            errors,
-            audit,
-            audit_dropped,
-            timed_out: matches!(judged.verdict, Verdict::WallTime | Verdict::CpuTime),
-            llm_tokens: self.tokens,
-            usage,
-            layers: self.plan.layers.clone(),
-            limits: account::limits(limits, &judged, &seen),
-        }
     }
 }
 

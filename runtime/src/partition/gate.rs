@@ -2,12 +2,16 @@
 //!
 //! Invariant: a layer only removes. Denials are ordinary, catchable errors; each decision is an audit entry.
 
+mod parsed;
+mod wording;
+
 use crate::partition::host::Host;
+use parsed::Parsed;
 use policies::audit::{Entry, Origin};
-use policies::capability::{Capability, ScopeKind};
+use policies::capability::Capability;
 use policies::ceiling::{Ceiling, Grant, Grants, Taken, check_form};
 use policies::layer::Layer as Wall;
-use policies::scope::{Base, Database, HostTarget, NormalPath, Target};
+use policies::scope::{Base, Target};
 
 /// What narrows the gate for a while.
 #[derive(Debug, Clone)]
@@ -334,62 +338,6 @@ impl Gate {
         Err(Denial { reason, declared, layer: None })
     }
 
-    fn message(&self, capability: Capability, target: Option<&str>, check: &str, denial: &Denial) -> String {
-        if self.wording == Wording::Flags {
-            return flags(capability, target, denial);
-        }
-        let inside = match denial.layer {
-            Some(Kind::Sandbox | Kind::Under) => " (inside a sandbox block)",
-            Some(Kind::Tool) => " (the tool's own `require` lines don't grant it)",
-            None => "",
-        };
-        let above = "declared but above the host ceiling — the program cannot fix this; the host must widen the \
-                     ceiling (--sandbox/--cap-set)";
-        let worded = matches!(
-            capability,
-            Capability::Secret
-                | Capability::Env
-                | Capability::Serve
-                | Capability::Sign
-                | Capability::Spend
-                | Capability::Wallet
-                | Capability::Reveal
-        );
-        if denial.declared && denial.layer.is_none() {
-            return if worded {
-                format!("{check} not permitted: {above}")
-            } else {
-                format!("Capability not granted: {check} — {above}")
-            };
-        }
-        let line = match target {
-            Some(t) if capability == Capability::Serve => format!("{}({t})", capability.name()),
-            Some(t) => format!("{}(\"{t}\")", capability.name()),
-            None => capability.name().to_owned(),
-        };
-        if worded {
-            let prefix = match (capability, target.and_then(|t| t.split_once('_'))) {
-                (Capability::Secret | Capability::Env, Some((head, _))) => {
-                    format!(" (or a prefix: `require {}(\"{head}_*\")`)", capability.name())
-                }
-                _ => String::new(),
-            };
-            return format!(
-                "{check} not permitted: missing capability — add `require {line}`{prefix}{inside}"
-            );
-        }
-        if capability == Capability::Memory {
-            return format!(
-                "Capability not granted: memory. missing capability — add `require {line}` to the program (this is a \
-                 permission, not a bug){inside}"
-            );
-        }
-        format!(
-            "Capability not granted: {check} — missing capability — add `require {line}` to the program (this is a \
-             permission, not a bug){inside}"
-        )
-    }
-
     // ---- layers ----
 
     pub(crate) fn depth(&self) -> usize {
@@ -531,31 +479,6 @@ fn rooted(base: Option<&Base>, ceiling: Ceiling) -> Ceiling {
     }
 }
 
-/// A denial where flags grant.
-fn flags(capability: Capability, target: Option<&str>, denial: &Denial) -> String {
-    let name = capability.name().replace('.', "_");
-    let shown = target.map_or_else(|| name.clone(), |target| format!("{name}(\"{target}\")"));
-    if denial.declared || denial.reason == ABOVE_CEILING {
-        return format!(
-            "capability not granted: {shown} — above the host ceiling; only the host can widen it (--cap-set)"
-        );
-    }
-    let flag = match capability {
-        Capability::SandboxRun => "--allow-sandbox",
-        Capability::FileRead => "--allow-fs-read",
-        Capability::FileWrite => "--allow-fs-write",
-        Capability::Net => "--allow-net",
-        Capability::Env => "--allow-env",
-        Capability::Time => "--allow-clock",
-        Capability::Random => "--allow-random",
-        _ => return format!("capability not granted: {shown} — no flag grants it"),
-    };
-    match target {
-        Some(target) => format!("capability not granted: {shown} — run with {flag}={target}"),
-        None => format!("capability not granted: {shown} — run with {flag}"),
-    }
-}
-
 const ABOVE_CEILING: &str = "above host ceiling (--sandbox/--cap-set)";
 
 struct Verdict<'a> {
@@ -568,61 +491,4 @@ struct Denial {
     reason: &'static str,
     declared: bool,
     layer: Option<Kind>,
-}
-
-/// A use's target in its normal form, owned.
-enum Parsed {
-    Whole,
-    Path(NormalPath),
-    Host(HostTarget),
-    Command(String),
-    Name(String),
-    Database(Database),
-    Port(u16),
-}
-
-impl Parsed {
-    /// `None` if it is malformed: then nothing covers it.
-    fn new(capability: Capability, target: Option<&str>, base: Option<&Base>) -> Option<Self> {
-        let absolute = |path: NormalPath| match base {
-            Some(base) => path.absolute(base).unwrap_or(path),
-            None => path,
-        };
-        let Some(text) = target else { return Some(Self::Whole) };
-        match capability.scope_kind() {
-            ScopeKind::None => Some(Self::Whole),
-            ScopeKind::Path => NormalPath::parse(text).ok().map(|path| Self::Path(absolute(path))),
-            ScopeKind::Host => host_target(text).map(Self::Host),
-            ScopeKind::Command => Some(Self::Command(text.to_owned())),
-            ScopeKind::Name => Some(Self::Name(text.to_owned())),
-            ScopeKind::Database => Database::parse(text).ok().map(|database| {
-                Self::Database(match database {
-                    Database::File(path) => Database::File(absolute(path)),
-                    Database::Memory | Database::Url(_) => database,
-                })
-            }),
-            ScopeKind::Port => text.parse().ok().map(Self::Port),
-        }
-    }
-
-    fn target(&self) -> Target<'_> {
-        match self {
-            Self::Whole => Target::Whole,
-            Self::Path(p) => Target::Path(p),
-            Self::Host(h) => Target::Host(h),
-            Self::Command(c) => Target::Command(c),
-            Self::Name(n) => Target::Name(n),
-            Self::Database(d) => Target::Database(d),
-            Self::Port(p) => Target::Port(*p),
-        }
-    }
-}
-
-/// `host:port`; without a port that of HTTPS.
-fn host_target(text: &str) -> Option<HostTarget> {
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
-        _ => (text, 443),
-    };
-    Some(HostTarget { host: policies::scope::Host::parse(host).ok()?, port })
 }

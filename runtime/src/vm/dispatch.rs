@@ -3,13 +3,14 @@
 use super::frame::{Frame, Handler, MAX_FRAMES, Ret, captured};
 use super::machine::Machine;
 use super::ops::{self, truthy};
+use super::places;
 use super::steps::{self, Entered, Member};
 use super::strict::{self, Step};
 use super::strict_ops::{self, Flow};
 use super::trap::{Fault, Stop, raised};
 use super::value::{Closure, Map, Value};
 use crate::builtins::{Args, Ctx, Run};
-use crate::bytecode::{Capture, Const, Op, WINDOW};
+use crate::bytecode::{Const, Op, WINDOW};
 use crate::partition::ModuleState;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -589,42 +590,8 @@ impl Machine {
                             regs[first..first + usize::from(ins.b)].iter_mut().map(std::mem::take).collect();
                         let place = code[pc];
                         pc += 1;
-                        let result = match place.op {
-                            Op::SetGlobal => {
-                                let mut root = std::mem::take(&mut self.core.globals[place.d as usize]);
-                                let result = super::paths::set(&mut root, &keys, value, &mut self.core);
-                                self.core.globals[place.d as usize] = root;
-                                result
-                            }
-                            Op::SetCell => match &r!(place.b) {
-                                Value::Cell(cell) => {
-                                    let mut root = cell.0.take();
-                                    let result = super::paths::set(&mut root, &keys, value, &mut self.core);
-                                    drop(cell.0.replace(root));
-                                    result
-                                }
-                                _ => Ok(()),
-                            },
-                            Op::SetUp => match self.frames.last().map(captured) {
-                                Some(up) => match up.get(usize::from(place.b)) {
-                                    Some(Value::Cell(cell)) => {
-                                        let mut root = cell.0.take();
-                                        let result =
-                                            super::paths::set(&mut root, &keys, value, &mut self.core);
-                                        drop(cell.0.replace(root));
-                                        result
-                                    }
-                                    _ => Ok(()),
-                                },
-                                None => Ok(()),
-                            },
-                            _ => {
-                                let mut root = std::mem::take(&mut r!(place.a));
-                                let result = super::paths::set(&mut root, &keys, value, &mut self.core);
-                                r!(place.a) = root;
-                                result
-                            }
-                        };
+                        let up = self.frames.last().map(captured);
+                        let result = places::set_path(regs, &keys, value, place, &mut self.core, up);
                         // The error stands at the path, one instruction back.
                         if result.is_err() {
                             pc -= 1;
@@ -637,7 +604,13 @@ impl Machine {
                         fuel = self.core.fuel;
                         if let Err(fault) = result {
                             let back = code[pc];
-                            put_back(regs, ins.a, back, &mut self.core, self.frames.last().map(captured));
+                            places::put_back(
+                                regs,
+                                ins.a,
+                                back,
+                                &mut self.core,
+                                self.frames.last().map(captured),
+                            );
                             fail!(fault);
                         }
                     }
@@ -655,7 +628,7 @@ impl Machine {
                             _ => Value::Nothing,
                         };
                         if matches!(value, Value::Unbound) {
-                            put_back_unbound(regs, ins.b);
+                            places::put_back_unbound(regs, ins.b);
                             fail!(steps::undefined(&self.core.name_at(place!())));
                         }
                         r!(ins.a) = value;
@@ -778,7 +751,7 @@ impl Machine {
                                 if ins.op == Op::CallTaken {
                                     let back = code[pc];
                                     let up = self.frames.last().map(captured);
-                                    put_back(regs, ins.a, back, &mut self.core, up);
+                                    places::put_back(regs, ins.a, back, &mut self.core, up);
                                 }
                                 for value in &mut regs[first..first + count] {
                                     *value = Value::Nothing;
@@ -824,47 +797,18 @@ impl Machine {
                         fuel = self.core.fuel;
                         continue 'frame;
                     }
-                    Op::Stop => {
-                        self.core.fuel = fuel;
-                        if let Some(frame) = self.frames.last_mut() {
-                            frame.pc = pc as u32;
-                        }
-                        if !self.stop_dynamic() {
-                            // No loop anywhere: the task or program ends.
-                            while self
-                                .handlers
-                                .last()
-                                .is_some_and(|h| h.frame as usize + 1 >= self.frames.len())
-                            {
-                                self.handlers.pop();
-                            }
-                            let ret = self.frames.last().map_or(Ret::Top, |f| f.ret);
-                            if let Some(frame) = self.frames.pop() {
-                                self.core.gate.truncate(usize::from(frame.layers));
-                            }
-                            self.deliver(ret, Value::Nothing)?;
-                        }
-                        fuel = self.core.fuel;
-                        continue 'frame;
-                    }
+                    Op::Stop => outside!(self.stop()),
                     Op::Closure => {
                         let target = &protos[ins.d as usize];
                         let up = self.frames.last().map_or(&[][..], captured);
-                        let all = target
-                            .captures
-                            .iter()
-                            .map(|c| match c {
-                                Capture::Local(r) => regs[usize::from(*r)].clone(),
-                                Capture::Captured(i) => up.get(usize::from(*i)).cloned().unwrap_or_default(),
-                            })
-                            .collect();
+                        let all = steps::captures(target, regs, up);
                         r!(ins.a) = Value::Task(Rc::new(Closure::new(target.clone(), all)));
                     }
 
                     // ---- loops ----
                     Op::RangePrep => {
                         let a = usize::from(ins.a);
-                        let first = tri!(range_bounds(&mut regs[a..a + 3]));
+                        let first = tri!(steps::range_bounds(&mut regs[a..a + 3]));
                         match first {
                             Some(n) => set!(ins.b, Value::Int(n)),
                             None => pc = ins.d as usize,
@@ -1073,21 +1017,7 @@ impl Machine {
                                 // The instruction is executed again once the module's top level has run.
                                 pc -= 1;
                                 let next = base + usize::from(proto.registers) + 1;
-                                outside!({
-                                    self.room(next);
-                                    let layers = self.core.gate.depth() as u16;
-                                    self.frames.push(Frame {
-                                        proto: top,
-                                        pc: 0,
-                                        base: next as u32,
-                                        layers,
-                                        ret: Ret::Again,
-                                        closure: None,
-                                        native: None,
-                                        name: "",
-                                    });
-                                    Ok::<(), Fault>(())
-                                });
+                                outside!(self.enter_module(top, next));
                             }
                         }
                     }
@@ -1148,20 +1078,7 @@ impl Machine {
                     Op::Serve => {
                         let port = super::render::display(&r!(ins.a));
                         self.core.fuel = fuel;
-                        tri!(self.core.ask(
-                            policies::capability::Capability::Serve,
-                            Some(&port),
-                            "serve",
-                            place!()
-                        ).map_err(|fault| match *fault {
-                            Stop::Raised(error) if error.message.contains("missing capability") => {
-                                super::trap::denied(format!(
-                                    "serve on {port} is not permitted: missing capability serve({port})"
-                                ))
-                            }
-                            other => Box::new(other),
-                        }));
-                        fail!(raised("a file with a `serve` block runs under `serve`, not under `run`"));
+                        fail!(steps::serve(&mut self.core, &port, place!()));
                     }
                     Op::End => {
                         for value in &mut regs[..usize::from(proto.registers)] {
@@ -1226,14 +1143,7 @@ impl Machine {
                     Op::Function => {
                         let target = &protos[ins.d as usize];
                         let up = self.frames.last().map_or(&[][..], captured);
-                        let all = target
-                            .captures
-                            .iter()
-                            .map(|c| match c {
-                                Capture::Local(r) => regs[usize::from(*r)].clone(),
-                                Capture::Captured(i) => up.get(usize::from(*i)).cloned().unwrap_or_default(),
-                            })
-                            .collect();
+                        let all = steps::captures(target, regs, up);
                         self.core.fuel = fuel;
                         r!(ins.a) = tri!(self.core.counted_closure(target, all));
                         fuel = self.core.fuel;
@@ -1324,59 +1234,4 @@ fn const_text(consts: &[Const], index: u32) -> &str {
         Const::Value(value) => value.as_text().unwrap_or(""),
         _ => "",
     }
-}
-
-/// Puts a value that was taken for an in-place change back where it came from.
-fn put_back(
-    regs: &mut [Value; WINDOW],
-    from: u8,
-    place: crate::bytecode::Ins,
-    core: &mut crate::partition::Core,
-    up: Option<&[Value]>,
-) {
-    let value = std::mem::take(&mut regs[usize::from(from)]);
-    match place.op {
-        Op::SetGlobal => core.globals[place.d as usize] = value,
-        Op::SetCell => {
-            if let Value::Cell(cell) = &regs[usize::from(place.b)] {
-                drop(cell.0.replace(value));
-            }
-        }
-        Op::SetUp => {
-            if let Some(Value::Cell(cell)) = up.and_then(|u| u.get(usize::from(place.b))) {
-                drop(cell.0.replace(value));
-            }
-        }
-        _ => regs[usize::from(place.a)] = value,
-    }
-}
-
-fn put_back_unbound(regs: &[Value; WINDOW], cell: u8) {
-    if let Value::Cell(cell) = &regs[usize::from(cell)] {
-        drop(cell.0.replace(Value::Unbound));
-    }
-}
-
-/// Checks start, end and step of a `range`; the first number, if there is one.
-fn range_bounds(bounds: &mut [Value]) -> Result<Option<i64>, Fault> {
-    let mut whole = [0i64; 3];
-    for (i, value) in bounds.iter_mut().enumerate() {
-        whole[i] = match value {
-            Value::Int(n) => *n,
-            Value::Float(f) if f.fract() == 0.0 && f.abs() < 9e15 => *f as i64,
-            other => {
-                let name = ["start", "end", "step"][i];
-                return Err(raised(format!(
-                    "range: {name} must be an integer, got {}",
-                    super::render::inside(other)
-                )));
-            }
-        };
-        *value = Value::Int(whole[i]);
-    }
-    let [start, end, step] = whole;
-    if step == 0 {
-        return Err(raised("range: step must not be 0"));
-    }
-    Ok(((step > 0 && start < end) || (step < 0 && start > end)).then_some(start))
 }

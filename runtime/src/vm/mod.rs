@@ -14,6 +14,7 @@ pub mod number;
 pub mod ops;
 pub mod other;
 mod paths;
+mod places;
 pub mod render;
 pub(crate) mod shared;
 mod steps;
@@ -21,6 +22,7 @@ pub(crate) mod strict;
 mod strict_ops;
 pub(crate) mod tasks;
 pub mod trap;
+mod unwind;
 pub mod value;
 
 pub use machine::Machine;

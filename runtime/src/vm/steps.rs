@@ -3,10 +3,10 @@
 use super::compare::{equal, order};
 use super::ops::{Arith, arith, truthy};
 use super::other::Other;
-use super::trap::{Fault, raised};
+use super::trap::{Fault, Stop, denied, raised};
 use super::value::Value;
 use crate::builtins::{Args, Builtin, Cost, Ctx, Profile, Resume, Run};
-use crate::bytecode::{Ins, Op, WINDOW};
+use crate::bytecode::{Capture, Ins, Op, Proto, WINDOW};
 use crate::partition::gate::Elsewhere;
 use crate::partition::{Core, Profile as Wanted};
 use policies::layer::Layer;
@@ -394,4 +394,51 @@ pub(super) fn truth(regs: &mut Regs, r: u8, locals: u8) -> bool {
     let result = truthy(&regs[usize::from(r)]);
     spent(regs, r, locals);
     result
+}
+
+/// Checks start, end and step of a `range`; the first number, if there is one.
+pub(super) fn range_bounds(bounds: &mut [Value]) -> Result<Option<i64>, Fault> {
+    let mut whole = [0i64; 3];
+    for (i, value) in bounds.iter_mut().enumerate() {
+        whole[i] = match value {
+            Value::Int(n) => *n,
+            Value::Float(f) if f.fract() == 0.0 && f.abs() < 9e15 => *f as i64,
+            other => {
+                let name = ["start", "end", "step"][i];
+                return Err(raised(format!(
+                    "range: {name} must be an integer, got {}",
+                    super::render::inside(other)
+                )));
+            }
+        };
+        *value = Value::Int(whole[i]);
+    }
+    let [start, end, step] = whole;
+    if step == 0 {
+        return Err(raised("range: step must not be 0"));
+    }
+    Ok(((step > 0 && start < end) || (step < 0 && start > end)).then_some(start))
+}
+
+/// A `serve` block where no service runs: the gate is asked all the same.
+#[cold]
+pub(super) fn serve(core: &mut Core, port: &str, place: (u32, u32)) -> Fault {
+    match core.ask(policies::capability::Capability::Serve, Some(port), "serve", place) {
+        Ok(()) => raised("a file with a `serve` block runs under `serve`, not under `run`"),
+        Err(fault) => match *fault {
+            Stop::Raised(error) if error.message.contains("missing capability") => {
+                denied(format!("serve on {port} is not permitted: missing capability serve({port})"))
+            }
+            other => Box::new(other),
+        },
+    }
+}
+
+/// The cells that a new function takes with it.
+pub(super) fn captures<All: FromIterator<Value>>(target: &Proto, regs: &Regs, up: &[Value]) -> All {
+    let cell = |capture: &Capture| match capture {
+        Capture::Local(r) => regs[usize::from(*r)].clone(),
+        Capture::Captured(i) => up.get(usize::from(*i)).cloned().unwrap_or_default(),
+    };
+    target.captures.iter().map(cell).collect()
 }

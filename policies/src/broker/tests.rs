@@ -1,0 +1,102 @@
+use super::*;
+use crate::ceiling::Ceiling;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn open(path: &str) -> Request {
+    Request::Open { path: path.to_owned(), how: How::Read }
+}
+
+fn framed(head: &str, raw: &[u8]) -> Vec<u8> {
+    let mut bytes = (head.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(head.as_bytes());
+    bytes.extend_from_slice(raw);
+    bytes
+}
+
+#[test]
+fn a_request_has_this_form() {
+    let bytes = encode(7, &open("/a"), b"").unwrap();
+    assert_eq!(&bytes[4..], br#"{"id":7,"is":{"open":{"path":"/a","how":"read"}}}"#);
+    assert_eq!(request(&bytes).unwrap().what, open("/a"));
+}
+
+#[test]
+fn what_is_no_message_is_a_breach() {
+    for (bytes, breach) in [
+        (vec![], Breach::Head),
+        (vec![1, 0, 0], Breach::Head),
+        (vec![255; 8], Breach::Head),
+        (framed("", b"").into_iter().chain([0]).collect(), Breach::Unreadable(String::new())),
+        (vec![b'x'; MOST_MESSAGE + 1], Breach::TooLong),
+        (framed(r#"{"id":1,"is":{"commit":{}}}"#, b"x"), Breach::Bound("raw bytes")),
+        (framed(r#"{"id":1,"is":{"commit":{"x":1}}}"#, b""), Breach::Unreadable(String::new())),
+        (framed(r#"{"id":1,"is":{"commit":{}},"more":1}"#, b""), Breach::Unreadable(String::new())),
+        (framed(r#"{"id":4294967296,"is":{"commit":{}}}"#, b""), Breach::Unreadable(String::new())),
+        (framed(&"[".repeat(40_000), b""), Breach::Unreadable(String::new())),
+    ] {
+        let got = request(&bytes).unwrap_err();
+        assert_eq!(std::mem::discriminant(&got), std::mem::discriminant(&breach), "{got}");
+    }
+}
+
+#[test]
+fn bounds_are_exact() {
+    let path = |length: usize| encode(1, &open(&"a".repeat(length)), b"").unwrap();
+    assert!(request(&path(MOST_PATH)).is_ok());
+    assert_eq!(request(&path(MOST_PATH + 1)), Err(Breach::Bound("a path")));
+    let piece = |length| encode(1, &Request::Source {}, &vec![0; length]);
+    assert!(request(&piece(MOST_PIECE).unwrap()).is_ok());
+    assert_eq!(piece(MOST_MESSAGE), Err(Breach::TooLong));
+}
+
+#[test]
+fn steering_names_are_known() {
+    for (name, steering) in [
+        ("LD_PRELOAD", true),
+        ("DYLD_X", true),
+        ("SYNSEMA_AUDIT", true),
+        ("SYNSEMA_LLM_MODEL", false),
+        ("LDX", false),
+    ] {
+        assert_eq!(steers(name), steering, "{name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+        let _read = request(&bytes);
+        let _read = answer(&bytes);
+    }
+
+    #[test]
+    fn changed_messages_are_read_or_refused(
+        at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+    ) {
+        let child = Child {
+            ceiling: Ceiling::sandbox(),
+            profile: Profile::Pure,
+            env: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
+            timeout_ms: 1000,
+            fuel: Some(7),
+            cwd: None,
+            filename: "<program>".to_owned(),
+        };
+        let mut bytes = encode(3, &Request::RunProgram(Box::new(child)), b"").unwrap();
+        let length = bytes.len();
+        bytes[at.index(length)] = byte;
+        let _read = request(&bytes);
+        let _read = request(&bytes[..cut.index(length)]);
+    }
+
+    #[test]
+    fn messages_come_back(id in any::<u32>(), path in "\\PC{1,200}", raw in prop::collection::vec(any::<u8>(), 0..100)) {
+        let asked = Request::Remove { path, what: What::Folder };
+        let bytes = encode(id, &asked, b"").unwrap();
+        prop_assert_eq!(request(&bytes).unwrap(), Message { id, what: asked, raw: &[] });
+        let told = Answer::Refused(Refused { by: By::Kernel(13), why: "x".to_owned() });
+        let bytes = encode(id, &told, &raw).unwrap();
+        prop_assert_eq!(answer(&bytes).unwrap(), Message { id, what: told, raw: &raw });
+    }
+}
