@@ -308,9 +308,9 @@ pub enum Refusal {
         /// Which layers are missing.
         missing: String,
     },
-    /// The ceiling grants what no part of the jail can give yet.
-    #[error("'{grant}' is granted, and a foreign command can't be given that yet: it is not built")]
-    NotBuilt {
+    /// The ceiling grants a command what only programs of the two languages have.
+    #[error("'{grant}' is granted, and a foreign command has no such thing")]
+    LanguagesOwn {
         /// The grant as in a ceiling.
         grant: String,
     },
@@ -383,7 +383,10 @@ impl Refusal {
                 format!("{remedy}; no jail is built without {}, --allow-missing or not", layer.name())
             }
             Self::LastWall { .. } => "run on a host that has at least one of them".to_owned(),
-            Self::NotBuilt { .. } => "take the capability out of the ceiling".to_owned(),
+            Self::LanguagesOwn { .. } => {
+                "take it out of the ceiling: it is for programs of the two languages, which `run` starts"
+                    .to_owned()
+            }
             Self::MissingPath { needed_by: Needed::Policy, .. } => {
                 "install it, take it out of the policy, or write a '?' behind it there: optional".to_owned()
             }

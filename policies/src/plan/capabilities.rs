@@ -6,14 +6,15 @@ use crate::{
     ceiling::{Ceiling, Grant},
     error::Refusal,
     request::Subject,
+    scope::{Host, HostPattern, Scope},
 };
 use std::collections::BTreeMap;
 
-/// Refuses what a foreign command can't be given yet. The runtime's gate asks by itself, so there a row says it.
-pub(super) fn refuse_unbuilt(ceiling: &Ceiling, subject: &Subject) -> Result<(), Refusal> {
+/// Refuses what means nothing to a foreign command. The runtime's gate asks by itself, so there a row says it.
+pub(super) fn refuse_languages_own(ceiling: &Ceiling, subject: &Subject) -> Result<(), Refusal> {
     let Subject::Command { .. } = subject else { return Ok(()) };
     match ceiling.grants().find(|grant| !is_built(grant.capability(), subject)) {
-        Some(grant) => Err(Refusal::NotBuilt { grant: grant.to_string() }),
+        Some(grant) => Err(Refusal::LanguagesOwn { grant: grant.to_string() }),
         None => Ok(()),
     }
 }
@@ -67,7 +68,7 @@ pub(super) fn rows(
         for grant in grants {
             let outcome = match outcomes.get(grant) {
                 Some(outcome) => outcome.clone(),
-                None => given(capability, subject),
+                None => given(grant, subject),
             };
             rows.push(row(grant.scope_text(), true, outcome));
         }
@@ -117,7 +118,8 @@ fn held_back(capability: Capability, ceiling: &Ceiling, subject: &Subject) -> Ou
 }
 
 /// What holds a granted capability to its scope, where no mount or rule was laid out for it.
-fn given(capability: Capability, subject: &Subject) -> Outcome {
+fn given(grant: &Grant, subject: &Subject) -> Outcome {
+    let capability = grant.capability();
     if !is_built(capability, subject) {
         let held_by = "nothing of it is built yet: refused everywhere".to_owned();
         return Outcome { fit: Fit::NotBuilt, held_by };
@@ -125,9 +127,9 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
     match capability {
         Capability::Time | Capability::Random => language_only(NO_WALL),
         Capability::Stdout => Outcome::exact("through the supervisor, counted and cut at the limit"),
-        Capability::SandboxRun => {
-            Outcome::exact("the supervisor starts it, in a jail of its own with this one's ceiling at most")
-        }
+        Capability::SandboxRun => Outcome::exact(
+            "a sandbox value runs in this jail and holds nothing; a child program gets a jail of its own, with this one's ceiling at most",
+        ),
         Capability::Db => Outcome::exact(
             "the supervisor opens each file of a database itself: the one that is named, its -journal and its -wal",
         ),
@@ -146,6 +148,12 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
                 Outcome::exact("a foreign command sees the plain text of what it is given")
             }
         },
+        Capability::Net if names_the_jail_itself(grant) => Outcome::nothing(match subject {
+            Subject::Command { .. } => "inside, that name is the jail's own",
+            Subject::Runtime { .. } => {
+                "that name leads to addresses of the host, which a grant must name as such"
+            }
+        }),
         Capability::Net => Outcome::exact(match subject {
             Subject::Command { .. } => "the egress: it accepts, resolves, dials and checks names itself",
             Subject::Runtime { .. } => {
@@ -171,6 +179,12 @@ fn given(capability: Capability, subject: &Subject) -> Outcome {
         | Capability::Wallet
         | Capability::Spend => Outcome::exact("mounts and Landlock rules"),
     }
+}
+
+/// Whether a grant of `net` is for `localhost`, which is nobody's but the jail's.
+fn names_the_jail_itself(grant: &Grant) -> bool {
+    let Scope::Host(scope) = grant.scope() else { return false };
+    matches!(scope.hosts(), HostPattern::One(Host::Name(name)) if name == "localhost")
 }
 
 fn language_only(held_by: &str) -> Outcome {

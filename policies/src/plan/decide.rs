@@ -33,7 +33,7 @@ const SHARED: u32 = 0o1777;
 /// [`Refusal`]: a layer that the host lacks and that wasn't given up by name, a path that can't be put into a jail or
 /// isn't there, a capability behind which nothing is built yet, a limit too small to start in.
 pub fn plan(request: &Request, facts: &PathFacts, host: &HostFacts) -> Result<Plan, Refusal> {
-    capabilities::refuse_unbuilt(&request.ceiling, &request.subject)?;
+    capabilities::refuse_languages_own(&request.ceiling, &request.subject)?;
     let idmap = match host.caller {
         Caller::Root if host.idmapped_mounts => IdMap::OwnerIsJailUser,
         Caller::Root | Caller::User { .. } => IdMap::AsIs,

@@ -293,15 +293,40 @@ fn root_gets_an_unused_user_and_the_shared_network() {
 }
 
 #[test]
-fn what_is_not_built_is_refused_for_commands_and_a_row_for_the_runtime() {
+fn what_only_the_languages_have_is_refused_for_commands_and_a_row_for_the_runtime() {
     for (ceiling, runtime) in
         [("judge", Fit::NotBuilt), ("llm", Fit::Exact), ("memory=x", Fit::Exact), ("db=x.db", Fit::Exact)]
     {
         let refusal = ready_plan("sh", with(ceiling, command(&["true"])), &host()).unwrap_err();
-        assert!(matches!(refusal, Refusal::NotBuilt { .. }), "{refusal}");
+        assert!(matches!(refusal, Refusal::LanguagesOwn { .. }), "{refusal}");
         let plan = run_plan(ceiling);
         let row = plan.capabilities.iter().find(|row| ceiling.starts_with(&row.capability)).unwrap();
         assert_eq!((row.granted, &row.fit), (true, &runtime));
+    }
+}
+
+#[test]
+fn a_grant_of_localhost_says_that_it_opens_nothing_and_one_of_the_address_does() {
+    let held_by = |plan: &Plan| {
+        let row = plan.capabilities.iter().find(|row| row.capability == "net").unwrap();
+        assert_eq!((row.granted, &row.fit), (true, &Fit::Exact));
+        row.held_by.clone()
+    };
+    for (ceiling, opens) in [
+        ("net=localhost", false),
+        ("net=LOCALHOST.:8080", false),
+        ("net=127.0.0.1:8080", true),
+        ("net=localhost.example", true),
+    ] {
+        let command = ready_plan("sh", with(ceiling, command(&["true"])), &host()).unwrap();
+        for plan in [command, run_plan(ceiling)] {
+            assert_eq!(
+                !held_by(&plan).starts_with("nothing is given"),
+                opens,
+                "{ceiling}: {}",
+                held_by(&plan)
+            );
+        }
     }
 }
 
