@@ -144,7 +144,12 @@ impl Granting<'_> {
         // held back by a read-only mount; reading by nothing.
         let path = grant.scope().to_string();
         let scratch = layout.scratch_above(&path).filter(|scratch| *scratch != path.trim_end_matches("/*"));
+        // A folder by itself, of which nothing but the list was granted.
+        let listed = matches!((Wanted::of(grant.scope()), &outcome.fit), (Wanted::Exact(_), Fit::Coarser(_)));
         match (Reach::of(grant.capability()), scratch) {
+            (Reach::Read | Reach::Both, Some(scratch)) if listed => Ok(outcome.and_coarser(&format!(
+                "it stands in the jail's own {scratch}, so all that is in it may be read"
+            ))),
             (Reach::Write, Some(scratch)) => Ok(outcome.and_coarser(&format!(
                 "it stands in the jail's own {scratch}, so what may be written there may be read, too"
             ))),

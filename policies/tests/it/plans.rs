@@ -331,6 +331,16 @@ fn a_grant_of_localhost_says_that_it_opens_nothing_and_one_of_the_address_does()
 }
 
 #[test]
+fn a_folder_that_may_be_listed_says_so_where_its_files_may_be_read_as_well() {
+    for (ceiling, read) in [("file.read=/tmp/other", true), ("file.read=/home/u/w/data", false)] {
+        let plan = ready_plan("sh", with(ceiling, command(&["true"])), &host()).unwrap();
+        let row = plan.capabilities.iter().find(|row| row.capability == "file.read").unwrap();
+        let Fit::Coarser(by) = &row.fit else { panic!("{row:?}") };
+        assert_eq!(by.contains("all that is in it may be read"), read, "{by}");
+    }
+}
+
+#[test]
 fn a_command_gets_sockets_only_with_a_network_to_use_them_in() {
     let of = |ceiling: &str| ready_plan("sh", with(ceiling, command(&["true"])), &root()).unwrap();
     let plan = of("net=a.com");
