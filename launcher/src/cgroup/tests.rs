@@ -1,3 +1,5 @@
+//! Real groups of this host, each limit met by a shell, and one of version 2 that a process is born in.
+
 use super::*;
 use policies::{
     facts::Caller,

@@ -1,3 +1,5 @@
+//! What is found and advised for hosts as data, and once for the host that the tests run on.
+
 use super::*;
 use policies::{
     facts::{Caller, CgroupFacts, HostFacts},

@@ -1,3 +1,5 @@
+//! Commands in folders of their own: names, interpreters, libraries, and headers that lie.
+
 use super::*;
 use crate::elf::libraries;
 use std::{fs, os::unix::fs::PermissionsExt};
