@@ -1,10 +1,7 @@
 //! The one wait of a turn: for which events, for how long, and which of them are there.
 
 use super::Watch;
-use crate::{
-    broker::Broker,
-    supervisor::frames::Frames,
-};
+use crate::{broker::Broker, supervisor::frames::Frames};
 use nix::{
     poll::{PollFd, PollFlags, ppoll},
     sys::time::TimeSpec,
