@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on fails")]
 
+mod archives;
 mod audit;
 mod bad_children;
 mod children;

@@ -10,7 +10,7 @@ use policies::capability::Capability;
 use std::fs::File;
 use std::io::{Read, Write};
 
-const WHY: &str = "this run has no filesystem";
+pub(super) const WHY: &str = "this run has no filesystem";
 
 pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("read_file", &["path", "line", "n"], 1, read_file).native(WHY),
@@ -27,7 +27,7 @@ pub(super) const TABLE: &[Builtin] = &[
 ];
 
 /// The path as it is shown and compared: without `./` in front.
-fn path_of(args: &Args<'_>, i: usize) -> Result<String, Fault> {
+pub(super) fn path_of(args: &Args<'_>, i: usize) -> Result<String, Fault> {
     let text = args.text(i)?;
     if text.is_empty() || text.contains('\0') {
         return Err(raised(format!(
@@ -36,10 +36,12 @@ fn path_of(args: &Args<'_>, i: usize) -> Result<String, Fault> {
             crate::vm::render::inside(args.at(i))
         )));
     }
-    match policies::scope::NormalPath::parse(text) {
-        Ok(path) => Ok(path.to_string()),
-        Err(_) => Ok(text.to_owned()),
-    }
+    Ok(shown(text))
+}
+
+/// A path in the form that is shown and compared.
+pub(super) fn shown(text: &str) -> String {
+    policies::scope::NormalPath::parse(text).map_or_else(|_| text.to_owned(), |path| path.to_string())
 }
 
 fn refusal(name: &str, path: &str, refused: Refused) -> Fault {
@@ -51,7 +53,7 @@ fn refusal(name: &str, path: &str, refused: Refused) -> Fault {
     }
 }
 
-fn ask(ctx: &mut Ctx<'_>, path: &str, request: &Request) -> Result<Reply, Fault> {
+pub(super) fn ask(ctx: &mut Ctx<'_>, path: &str, request: &Request) -> Result<Reply, Fault> {
     let name = ctx.name;
     ctx.core.host.flush();
     match ctx.core.host.broker(request, &[]) {
@@ -61,7 +63,7 @@ fn ask(ctx: &mut Ctx<'_>, path: &str, request: &Request) -> Result<Reply, Fault>
     }
 }
 
-fn open(ctx: &mut Ctx<'_>, path: &str, request: &Request) -> Result<File, Fault> {
+pub(super) fn open(ctx: &mut Ctx<'_>, path: &str, request: &Request) -> Result<File, Fault> {
     match ask(ctx, path, request)? {
         Reply::File(file) => Ok(file),
         _ => Err(raised(format!("{}: the supervisor gave no file", ctx.name))),
@@ -69,7 +71,7 @@ fn open(ctx: &mut Ctx<'_>, path: &str, request: &Request) -> Result<File, Fault>
 }
 
 /// The whole content, within what the heap has room for.
-fn content(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<u8>, Fault> {
+pub(super) fn content(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<u8>, Fault> {
     ctx.ask(Capability::FileRead, Some(path))?;
     let mut file = open(ctx, path, &Request::Open { path: path.to_owned(), how: How::Read })?;
     let mut bytes = Vec::new();
@@ -134,7 +136,7 @@ fn file_info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     ]))
 }
 
-fn entries(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<policies::broker::Listed>, Fault> {
+pub(super) fn entries(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<policies::broker::Listed>, Fault> {
     ctx.ask(Capability::FileRead, Some(path))?;
     match ask(ctx, path, &Request::List { path: path.to_owned() })? {
         Reply::Json(json) => {

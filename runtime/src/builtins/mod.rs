@@ -5,6 +5,7 @@
 
 pub mod context;
 
+mod archive;
 mod arrays;
 mod assertions;
 mod bus;
@@ -29,6 +30,7 @@ mod math;
 mod model;
 mod notebook;
 pub(crate) mod operations;
+mod page;
 mod process;
 mod random;
 mod stubs;
@@ -293,6 +295,8 @@ static FAMILIES: &[&[Builtin]] = &[
     process::TABLE,
     command::TABLE,
     files::TABLE,
+    archive::TABLE,
+    page::TABLE,
     database::TABLE,
     http::TABLE,
     model::TABLE,

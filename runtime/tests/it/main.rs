@@ -1,5 +1,6 @@
 //! Behaviour of the runtime, through its public interface.
 
+mod archives;
 mod differential;
 mod golden;
 mod harness;
