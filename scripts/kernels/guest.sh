@@ -61,6 +61,15 @@ check() {
   if [ -z "$why" ]; then echo "cell|$caller|$name|pass|"; else echo "cell|$caller|$name|fail|$why: $out"; fi
 }
 
+# A program whose program's program takes all the memory that there is for it; each one tells what became of the next.
+cat > /tmp/nest.syn << 'END'
+require sandbox_run
+let innermost be "let x be [\"0123456789abcdef\"]\nwhile true\n    set x to x + x\n"
+let inner be "require sandbox_run\nlet r be run_program(args()[0], {\"ceiling\": \"stdout\"})\nprint(\"innermost\", r[\"ok\"], r[\"errors\"])\n"
+let r be run_program(replace(inner, "args()[0]", json_encode(innermost)), {"ceiling": "stdout,sandbox_run"})
+print("inner", r["ok"], r["output"])
+END
+
 jail() { as "thirdwall exec --policy static --report /tmp/report $1"; }
 
 layers_in_force() {
@@ -87,6 +96,8 @@ full() {
   esac
   jail '--memory 32M -- /bin/probe memory'
   check "memory: a verdict, by $by" 137 '"status":"memory"' "\"limit\":\"memory\",\"value\":33554432,\"means\":\"$by"
+  as 'thirdwall run --memory 160M --wall 60s --cpu 60s --report /tmp/report /tmp/nest.syn'
+  check "memory, three deep: told from level to level, by $by" 0 '"status":"ok"' 'inner true' 'innermost false' 'memory' "\"means\":\"$by"
   jail '--pids 8 -- /bin/probe processes'
   check "processes: a verdict, by $processes_by" 137 '"status":"processes"' "\"limit\":\"pids\",\"value\":8,\"means\":\"$processes_by"
   jail '--cpu 500ms --wall 60s -- /bin/probe spin'

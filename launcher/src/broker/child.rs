@@ -135,6 +135,8 @@ pub struct Order {
     pub fuel: Option<u64>,
     /// Bytes of its heap.
     pub heap: Option<u64>,
+    /// Tokens of models that are left of the run's, for it and for what it starts.
+    pub tokens: Option<u64>,
     /// How deep it is.
     pub nesting: Nesting,
     /// Whom to send the pidfd of its jail's init.
@@ -169,12 +171,33 @@ pub(super) struct Running {
     pub(super) id: u32,
     /// Whether it is a foreign command.
     foreign: bool,
+    /// Tokens of models that it may use, where they are limited.
+    tokens: Option<u64>,
     /// What it may use.
     pub(super) kept: Kept,
     supervisor: OwnedFd,
     started: OwnedFd,
     result: OwnedFd,
     reaped: bool,
+}
+
+/// What is left for a child of what isn't a limit of the jail's plan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left {
+    /// What this jail uses.
+    pub(super) used: Used,
+    /// Tokens of models.
+    pub(super) tokens: Option<u64>,
+}
+
+/// What a child left behind.
+#[derive(Debug)]
+pub(super) struct Spent {
+    /// A [`Ran`] or an [`Exited`].
+    pub(super) json: Vec<u8>,
+    pub(super) fuel: u64,
+    /// Tokens of models.
+    pub(super) tokens: u64,
 }
 
 /// What became of a request for a child.
@@ -206,7 +229,7 @@ impl Children {
         source: Vec<u8>,
         (ceiling, outer): (&Ceiling, Outer),
         base: &Base,
-        used: Used,
+        left: Left,
     ) -> Result<Begun, No> {
         if self.nesting.depth >= self.nesting.most {
             return Err(No::limit(format!("max depth {} exceeded", self.nesting.most)));
@@ -230,7 +253,7 @@ impl Children {
             (Profile::Pure, Profile::Native) => (Profile::Pure, true),
             (_, profile) => (profile, false),
         };
-        let limits = self.limits(child.timeout_ms, used)?;
+        let limits = self.limits(child.timeout_ms, left.used)?;
         let kept = Kept::of(&limits);
         let kernel = No::kernel;
         let (started, told) =
@@ -251,12 +274,14 @@ impl Children {
                 (left, asked) => left.or(asked),
             },
             heap: self.heap,
+            tokens: left.tokens,
             nesting: Nesting { depth: self.nesting.depth + 1, ..self.nesting },
             started: told,
         };
         let running = self.fork(order, None, result, |supervisor, result| Running {
             id,
             foreign: false,
+            tokens: left.tokens,
             kept,
             supervisor,
             started,
@@ -334,6 +359,7 @@ impl Children {
             limits,
             fuel: None,
             heap: None,
+            tokens: None,
             nesting: self.nesting,
             started: told,
         };
@@ -341,6 +367,7 @@ impl Children {
         let running = self.fork(order, Some(words), result, |supervisor, result| Running {
             id,
             foreign: true,
+            tokens: None,
             kept,
             supervisor,
             started,
@@ -525,17 +552,21 @@ impl Running {
         collected().saturating_sub(before)
     }
 
-    /// What it left behind, as the JSON of a [`Ran`] or an [`Exited`], and its fuel; a command's audit goes to this jail's.
-    pub(super) fn result(mut self, tell: &mut dyn FnMut(Entry)) -> Result<(Vec<u8>, u64), No> {
+    /// What it left behind; a command's audit goes to this jail's.
+    pub(super) fn result(mut self, tell: &mut dyn FnMut(Entry)) -> Result<Spent, No> {
         self.collect();
         let mut file = File::from(self.result.try_clone().map_err(|_| No::kernel(Errno::EMFILE))?);
         let mut bytes = Vec::new();
         file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|_| No::kernel(Errno::EIO))?;
         if self.foreign {
-            return match serde_json::from_slice::<Result<Exited, String>>(&bytes) {
+            let exited = serde_json::from_slice::<Result<Exited, String>>(&bytes);
+            // What a command printed is held twice at most.
+            drop(bytes);
+            return match exited {
                 Ok(Ok(mut exited)) => {
                     std::mem::take(&mut exited.audit).into_iter().for_each(tell);
-                    serde_json::to_vec(&exited).map(|json| (json, 0)).map_err(|_| No::kernel(Errno::EINVAL))
+                    let json = serde_json::to_vec(&exited).map_err(|_| No::kernel(Errno::EINVAL))?;
+                    Ok(Spent { json, fuel: 0, tokens: 0 })
                 }
                 Ok(Err(why)) => Err(No::misuse(why)),
                 Err(_) => Err(No::misuse("the command's supervisor was killed")),
@@ -552,11 +583,13 @@ impl Running {
                 audit: Vec::new(),
                 exit: None,
                 timed_out: false,
-                llm_tokens: 0,
+                // It couldn't say: it counts as if it had used all.
+                llm_tokens: self.tokens.unwrap_or(0),
                 fuel: 0,
             },
         };
-        serde_json::to_vec(&ran).map(|json| (json, ran.fuel)).map_err(|_| No::kernel(Errno::EINVAL))
+        let json = serde_json::to_vec(&ran).map_err(|_| No::kernel(Errno::EINVAL))?;
+        Ok(Spent { json, fuel: ran.fuel, tokens: ran.llm_tokens })
     }
 
     /// Waits for the child's supervisor, which has ended or was killed.

@@ -47,6 +47,8 @@ pub struct Outside {
     /// Certificates of the authorities, instead of the host's own.
     roots: Option<PathBuf>,
     model: Option<Model>,
+    /// Tokens of models for the whole run, its children's among them.
+    tokens: Option<u64>,
     home: Option<OwnedFd>,
 }
 
@@ -72,13 +74,13 @@ impl Outside {
     /// With the layers of a plan, the host's own certificates, and no model.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
-        Self { walls: Walls::of(plan), roots: None, model: None, home: None }
+        Self { walls: Walls::of(plan), roots: None, model: None, tokens: None, home: None }
     }
 
     /// Without the layers of any plan, for tests: what it starts keeps what every such process gives up.
     #[must_use]
     pub fn bare() -> Self {
-        Self { walls: Walls::none(), roots: None, model: None, home: None }
+        Self { walls: Walls::none(), roots: None, model: None, tokens: None, home: None }
     }
 
     /// With certificates of the authorities from that file.
@@ -109,6 +111,18 @@ impl Outside {
     #[must_use]
     pub fn with_model(self, model: Option<Model>) -> Self {
         Self { model, ..self }
+    }
+
+    /// With so many tokens of models at most, whatever the model's own budget says.
+    #[must_use]
+    pub fn within(self, tokens: Option<u64>) -> Self {
+        Self { tokens, ..self }
+    }
+
+    /// Tokens of models that may be used.
+    fn budget(&self) -> Option<u64> {
+        let own = self.model.as_ref().and_then(|model| model.budget);
+        own.into_iter().chain(self.tokens).min()
     }
 }
 
@@ -260,7 +274,7 @@ impl Outgoing {
             return Err(No::ceiling(Capability::Llm, None));
         }
         let Some(model) = &self.outside.model else { return outcome(&Outcome::Offline).map(Some) };
-        let left = match model.budget {
+        let left = match self.outside.budget() {
             Some(of) if self.used >= of => return outcome(&Outcome::Spent { used: self.used, of }).map(Some),
             Some(of) => u32::try_from(of - self.used).unwrap_or(u32::MAX),
             None => u32::MAX,
@@ -309,13 +323,23 @@ impl Outgoing {
             available: self.outside.model.is_some(),
             calls: self.calls,
             used: self.used,
-            budget: self.outside.model.as_ref().and_then(|model| model.budget),
+            budget: self.outside.budget(),
         }
     }
 
     /// Tokens of the model that were used.
     pub(super) fn tokens(&self) -> u64 {
         self.used
+    }
+
+    /// Tokens that are left for a child.
+    pub(super) fn left(&self) -> Option<u64> {
+        self.outside.budget().map(|of| of.saturating_sub(self.used))
+    }
+
+    /// Counts what a child has used.
+    pub(super) fn spent_below(&mut self, tokens: u64) {
+        self.used = self.used.saturating_add(tokens);
     }
 
     pub(super) fn is_pending(&self) -> bool {
@@ -347,7 +371,7 @@ impl Outgoing {
 
     /// Takes what has become of the request: its number, the answer, and the entry about it.
     pub(super) fn take(&mut self, now: Instant) -> Option<(u32, Result<Reply, No>, Entry)> {
-        let Done { outcome, body, bytes, granted, account } = self.client()?.take(now)?;
+        let Done { outcome, body, bytes, granted, account, unread } = self.client()?.take(now)?;
         let Pending { id, of, target } = self.pending.take()?;
         let capability = match of {
             Of::Program => Capability::Net,
@@ -356,6 +380,9 @@ impl Outgoing {
         if let Outcome::Said { tokens } = outcome {
             self.calls += 1;
             self.used = self.used.saturating_add(tokens);
+        }
+        if of == Of::Model {
+            self.used = self.used.saturating_add(unread);
         }
         let entry = Entry {
             ts: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),

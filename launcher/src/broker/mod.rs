@@ -19,13 +19,13 @@ mod rate;
 
 use crate::sys::{memory_file, socket};
 pub use anchor::Outer;
-use child::Running;
 pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
+use child::{Left, Running};
 use database::{Got, Notebooks};
 use fetch::Outgoing;
 pub use fetch::{Model, Outside};
 use files::{Files, No};
-use nix::errno::Errno;
+use nix::{errno::Errno, unistd::ftruncate};
 use policies::{
     audit::{Entry, Origin},
     broker::{self, Answer, Breach, Child, Command, MOST_MESSAGE, MOST_PIECE, Message, Request},
@@ -83,6 +83,9 @@ pub struct Broker {
     /// Number of the next request.
     next: u32,
     buffer: Vec<u8>,
+    /// The file of the last answer. It is emptied when the peer asks again: no limit of the jail counts what is in it, so there
+    /// is never more than one.
+    handed: Option<OwnedFd>,
 }
 
 /// An answer with what goes beside it.
@@ -135,6 +138,7 @@ impl Broker {
             next: 1,
             // One byte more than a message may have: what is longer is seen to be.
             buffer: vec![0; MOST_MESSAGE + 1],
+            handed: None,
         }
     }
 
@@ -178,6 +182,10 @@ impl Broker {
         if self.running.is_some() || self.outgoing.is_pending() {
             return Err(Breach::Early);
         }
+        if let Some(handed) = self.handed.take() {
+            // It was ours and sealed, so nothing can keep it from being cut.
+            let _emptied = ftruncate(&handed, 0);
+        }
         let buffer = std::mem::take(&mut self.buffer);
         let served = self.answer(buffer.get(..length).unwrap_or_default(), tell, used);
         self.buffer = buffer;
@@ -219,7 +227,7 @@ impl Broker {
         };
         let reply = reply.unwrap_or_else(|no| refusal(no, tell));
         self.bucket.take(reply.cost);
-        self.send(id, &reply)
+        self.send(id, reply)
     }
 
     /// Readable when a request to the outside has come to an end.
@@ -242,7 +250,7 @@ impl Broker {
         tell(entry);
         let reply = reply.unwrap_or_else(|no| refusal(no, tell));
         self.bucket.take(FETCH_COST);
-        self.send(id, &reply)
+        self.send(id, reply)
     }
 
     /// Tokens of the model that were used.
@@ -279,13 +287,15 @@ impl Broker {
         spent(running.spent());
         let id = running.id;
         let ran = running.result(tell);
-        if let (Ok((_, fuel)), Some(left)) = (&ran, self.children.as_mut().and_then(|all| all.fuel.as_mut()))
-        {
-            *left = left.saturating_sub(*fuel);
+        if let (Ok(spent), Some(left)) = (&ran, self.children.as_mut().and_then(|all| all.fuel.as_mut())) {
+            *left = left.saturating_sub(spent.fuel);
         }
-        let reply = ran.and_then(|(json, _)| Reply::bytes(json));
+        if let Ok(spent) = &ran {
+            self.outgoing.spent_below(spent.tokens);
+        }
+        let reply = ran.and_then(|spent| Reply::bytes(spent.json));
         self.bucket.take(CHILD_COST);
-        self.send(id, &reply.unwrap_or_else(|no| Reply::of(Answer::Refused(no.refused))))
+        self.send(id, reply.unwrap_or_else(|no| Reply::of(Answer::Refused(no.refused))))
     }
 
     fn begin(&mut self, id: u32, child: Child, tell: &mut dyn FnMut(Entry), used: Used) -> Result<(), No> {
@@ -297,8 +307,9 @@ impl Broker {
         let Some(children) = &self.children else {
             return Err(No::misuse("this supervisor starts no children"));
         };
+        let left = Left { used, tokens: self.outgoing.left() };
         let begun =
-            children.begin(id, child, source, (&self.ceiling, self.files.outer()), &self.base, used)?;
+            children.begin(id, child, source, (&self.ceiling, self.files.outer()), &self.base, left)?;
         let cut = |capability: String, target: String, reason: &str| Entry {
             source: "run_program()".to_owned(),
             reason: reason.to_owned(),
@@ -366,11 +377,20 @@ impl Broker {
         }
     }
 
-    fn send(&mut self, id: u32, reply: &Reply) -> Result<(), Breach> {
+    fn send(&mut self, id: u32, reply: Reply) -> Result<(), Breach> {
         let bytes = broker::encode(id, &reply.answer, &reply.raw)?;
         let Some(socket) = &self.socket else { return Ok(()) };
         match socket::try_send(socket.as_fd(), &bytes, reply.file.as_ref().map(AsFd::as_fd)) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.handed = match reply.answer {
+                    Answer::Filed { .. } | Answer::Beside { .. } => reply.file,
+                    // A file of the host, or none.
+                    Answer::Opened | Answer::Done | Answer::Seen(_) | Answer::Inline | Answer::Refused(_) => {
+                        None
+                    }
+                };
+                Ok(())
+            }
             // Its last answers fill the queue: it has asked without reading them.
             Err(Errno::EAGAIN) => Err(Breach::Early),
             Err(_gone) => {

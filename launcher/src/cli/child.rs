@@ -24,6 +24,7 @@ use policies::{
     wire::{self, JobHeader},
 };
 use std::{
+    borrow::Cow,
     env,
     fs::File,
     io::{self, Read, Seek, SeekFrom},
@@ -65,8 +66,9 @@ pub(super) fn command(order: Order, words: Words) -> Result<Exited, String> {
         |file: &OwnedFd| file.try_clone().map_err(|error| format!("failed to make room for output: {error}"));
     let streams = (own(&stdout)?, own(&stderr)?);
     let report = run_command(order, words, streams).map_err(told)?;
-    let (stdout, more_stdout) = read_back(stdout, most)?;
-    let (stderr, more_stderr) = read_back(stderr, most)?;
+    let (stdout, more_stdout) = read_back(stdout, most, MOST_HANDED)?;
+    let room = MOST_HANDED.saturating_sub(on_the_way(&stdout));
+    let (stderr, more_stderr) = read_back(stderr, most, room)?;
     let ended = why(&report, timeout);
     let over = report.status == Verdict::Output;
     Ok(Exited {
@@ -105,15 +107,43 @@ fn run_command(order: Order, words: Words, (stdout, stderr): (OwnedFd, OwnedFd))
     launch::start(plan, &host, extras, streams).map(|(report, _nothing_copied)| report)
 }
 
+/// Bytes of text, as JSON, that are handed to the program: its supervisor holds them, on nobody's account.
+const MOST_HANDED: u64 = 16 << 20;
+
+/// Bytes that a text takes as JSON: control characters are written as `\u0000`.
+fn on_the_way(text: &str) -> u64 {
+    text.chars().map(in_json).sum()
+}
+
+fn in_json(letter: char) -> u64 {
+    match letter {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        other => other.len_utf8() as u64,
+    }
+}
+
 /// The first bytes of what was written, and whether there was more.
-fn read_back(file: OwnedFd, most: u64) -> Result<(String, bool), String> {
+fn read_back(file: OwnedFd, most: u64, room: u64) -> Result<(String, bool), String> {
     let failed = |error: io::Error| format!("failed to read its output: {error}");
     let mut file = File::from(file);
     let all = file.seek(SeekFrom::End(0)).map_err(failed)?;
     file.rewind().map_err(failed)?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes).map_err(failed)?;
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), all > most))
+    let mut text = match String::from_utf8_lossy(&bytes) {
+        Cow::Borrowed(_) => String::from_utf8(bytes).unwrap_or_default(),
+        Cow::Owned(text) => text,
+    };
+    let mut taken = 0;
+    let end = text.char_indices().find_map(|(at, letter)| {
+        taken += in_json(letter);
+        (taken > room).then_some(at)
+    });
+    if let Some(end) = end {
+        text.truncate(end);
+    }
+    Ok((text, all > most || end.is_some()))
 }
 
 fn run(order: Order) -> Result<Report, Error> {
@@ -147,7 +177,7 @@ fn run(order: Order) -> Result<Report, Error> {
     header.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let extras = Extras {
         lending: Lending::of(&request, order.nesting, &header)
-            .map(|lending| lending.below(order.outer).asking(model)),
+            .map(|lending| lending.below(order.outer, order.tokens).asking(model)),
         job: Some(program.job(header)?),
         started: Some(order.started),
         ..Extras::default()

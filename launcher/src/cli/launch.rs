@@ -100,6 +100,8 @@ pub(super) struct Lending {
     pub(super) fuel: Option<u64>,
     pub(super) heap: Option<u64>,
     pub(super) model: Option<Model>,
+    /// Tokens of models that the program that started this one has left.
+    pub(super) tokens: Option<u64>,
 }
 
 /// Where the streams of a run go.
@@ -188,13 +190,13 @@ impl Lending {
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
         let (fuel, heap) = (header.fuel, header.heap);
-        let (outer, beside, model) = (Outer::nobody(), None, None);
-        Some(Self { ceiling, base, profile, nesting, outer, beside, fuel, heap, model })
+        let (outer, beside, model, tokens) = (Outer::nobody(), None, None, None);
+        Some(Self { ceiling, base, profile, nesting, outer, beside, fuel, heap, model, tokens })
     }
 
-    /// Below a program that may reach no more than that.
-    pub(super) fn below(self, outer: Outer) -> Self {
-        Self { outer, ..self }
+    /// Below a program that may reach no more than that, and has so many tokens of models left.
+    pub(super) fn below(self, outer: Outer, tokens: Option<u64>) -> Self {
+        Self { outer, tokens, ..self }
     }
 
     /// With a model to ask, if there is one.
@@ -215,7 +217,7 @@ impl Lending {
 }
 
 fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>, home: Option<OwnedFd>) -> io::Result<Lent> {
-    let Lending { ceiling, base, profile, nesting, outer, beside, fuel, heap, model } = lending;
+    let Lending { ceiling, base, profile, nesting, outer, beside, fuel, heap, model, tokens } = lending;
     let children = if ceiling.has(Capability::SandboxRun) || ceiling.has(Capability::Exec) {
         let groups = cgroup.map_or(Ok(Vec::new()), Cgroup::nesting)?;
         let limits = plan.limits.clone();
@@ -236,7 +238,7 @@ fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>, home: Option<Own
     };
     // The variable that other clients of TLS know as well.
     let roots = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let outside = Outside::of(plan).with_roots(roots).with_model(model).in_network(home);
+    let outside = Outside::of(plan).with_roots(roots).with_model(model).within(tokens).in_network(home);
     Ok(Lent { ceiling, base, outer, notebooks: beside, children, outside })
 }
 

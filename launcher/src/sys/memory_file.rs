@@ -23,7 +23,7 @@ pub(crate) fn empty() -> Result<OwnedFd, Errno> {
     }
 }
 
-/// One with these bytes, which nobody can change any more, to be read from its start.
+/// One with these bytes, which nobody can change any more (see [`seal`]), to be read from its start.
 pub(crate) fn sealed(bytes: &[u8]) -> Result<OwnedFd, Errno> {
     let mut file = File::from(empty()?);
     let written = file.write_all(bytes).and_then(|()| file.rewind());
@@ -31,13 +31,13 @@ pub(crate) fn sealed(bytes: &[u8]) -> Result<OwnedFd, Errno> {
     seal(file.into())
 }
 
-/// One that was written, unchangeable from now on.
+/// One that was written, unchangeable from now on, but that it may be cut short: so its maker takes the memory back when
+/// nobody has a right to it any longer.
 ///
 /// # Errors
 /// `EBUSY` while somebody has it mapped for writing.
 pub(crate) fn seal(file: OwnedFd) -> Result<OwnedFd, Errno> {
-    let seals =
-        SealFlag::F_SEAL_SEAL | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
+    let seals = SealFlag::F_SEAL_SEAL | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
     fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
     Ok(file)
 }

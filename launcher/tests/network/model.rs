@@ -114,3 +114,39 @@ fn a_provider_that_fails_stops_no_program() {
     assert_eq!(left.out(), "[llm unavailable: the provider answered with status 401]");
     assert!(!left.text.contains("sk-very-secret") && left.report.llm_tokens == 0);
 }
+
+#[test]
+fn a_program_and_those_that_it_starts_share_one_budget() {
+    let server = openai("yes");
+    let inner = r#"print(reason about \"a\")\nprint(reason about \"b\")\nprint(reason about \"c\")\nprint(llm_usage().budget)"#;
+    let program = format!(
+        "require sandbox_run\nprint(reason about \"x\")\nlet r be run_program(\"{inner}\", {{\"ceiling\": \"stdout,llm\", \"env\": \
+         {{\"SYNSEMA_LLM_PROVIDER\": \"openai\", \"SYNSEMA_LLM_MODEL\": \"m\", \"OPENAI_API_KEY\": \"k\"}}}})\n\
+         each line in r.output\n    print(line)\nprint(reason about \"y\")\nprint(llm_usage().tokens)"
+    );
+    let left = with(synsema(&program).ceiling("llm,sandbox_run"), "openai", &server)
+        .variable("SYNSEMA_LLM_BUDGET", "100")
+        .run();
+    assert_eq!(
+        left.out(),
+        "yes\nyes\nyes\n[llm budget exceeded: used 80 of 60 tokens]\n60\n[llm budget exceeded: used 120 of 100 tokens]\n120"
+    );
+    assert_eq!((left.report.llm_tokens, server.asked().len()), (120, 3));
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_counted() {
+    let server = Server::plain(|_| answer("200 OK", "", "<html>no model at all, but it has worked</html>"));
+    let program = "print(reason about \"x\")\nprint(reason about \"y\")";
+    let left =
+        with(synsema(program).ceiling("llm"), "openai", &server).variable("SYNSEMA_LLM_BUDGET", "10").run();
+    let used = left.report.llm_tokens;
+    assert!(used > 10, "{used}");
+    assert_eq!(
+        left.out(),
+        format!(
+            "[llm unavailable: the provider's answer can't be read]\n[llm budget exceeded: used {used} of 10 tokens]"
+        )
+    );
+    assert_eq!(server.asked().len(), 1);
+}

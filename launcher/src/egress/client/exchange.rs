@@ -93,14 +93,19 @@ impl Exchange<'_> {
                 Ok(Outcome::Answered { status, fields })
             }
             Some(provider) => {
+                let sent = self.job.body.unwrap_or(0);
                 let mut said = Vec::new();
-                reply::body(way, rest, framing, MOST_SAID, &mut |bytes| {
+                let got = reply::body(way, rest, framing, MOST_SAID, &mut |bytes| {
                     said.extend_from_slice(bytes);
                     Ok(())
-                })?;
+                });
+                let read = got.and_then(|()| {
+                    model::read(provider, status, sent, &said).map_err(|why| Failed::new(Failure::Io, why))
+                });
+                // A model has worked for what can't be read, too.
+                let unread = if (200..300).contains(&status) { model::about(sent, said.len()) } else { 0 };
                 let model::Said { text, tokens } =
-                    model::read(provider, status, self.job.body.unwrap_or(0), &said)
-                        .map_err(|why| Failed::new(Failure::Io, why))?;
+                    read.map_err(|failed| Failed { tokens: unread, ..failed })?;
                 self.answer.write_all(text.as_bytes())?;
                 self.written = text.len() as u64;
                 Ok(Outcome::Said { tokens })

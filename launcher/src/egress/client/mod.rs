@@ -100,6 +100,9 @@ struct Told {
     granted: bool,
     /// For the audit.
     account: String,
+    /// Tokens of an answer that was given and can't be read.
+    #[serde(default)]
+    unread: u64,
 }
 
 /// What became of a request.
@@ -111,6 +114,8 @@ pub(crate) struct Done {
     pub(crate) bytes: u64,
     pub(crate) granted: bool,
     pub(crate) account: String,
+    /// Tokens of a model's answer that was given and can't be read.
+    pub(crate) unread: u64,
 }
 
 /// A client, as the supervisor sees it.
@@ -206,11 +211,13 @@ impl Client {
                 bytes,
                 granted: told.granted,
                 account: told.account,
+                unread: told.unread,
             }),
             Err(errno) => {
                 let told = Told::failed(Failure::Io, errno.desc());
                 let body = memory_file::sealed(&[]).ok()?;
-                Some(Done { outcome: told.outcome, body, bytes: 0, granted: true, account: told.account })
+                let Told { outcome, account, .. } = told;
+                Some(Done { outcome, body, bytes: 0, granted: true, account, unread: 0 })
             }
         }
     }
@@ -219,7 +226,7 @@ impl Client {
 impl Told {
     fn failed(kind: Failure, why: &str) -> Self {
         let outcome = Outcome::Failed { kind, why: why.to_owned() };
-        Self { outcome, bytes: 0, granted: true, account: why.to_owned() }
+        Self { outcome, bytes: 0, granted: true, account: why.to_owned(), unread: 0 }
     }
 }
 

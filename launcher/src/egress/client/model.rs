@@ -116,9 +116,14 @@ pub(super) fn read(provider: Provider, status: u16, sent: u64, body: &[u8]) -> R
         }
     };
     let text = text.ok_or_else(unreadable)?;
-    // A provider that doesn't count is counted: about four bytes are a token.
-    let tokens = tokens.unwrap_or((sent + text.len() as u64) / 4 + 1);
+    // A provider that doesn't count is counted.
+    let tokens = tokens.unwrap_or(about(sent, text.len()));
     Ok(Said { text, tokens })
+}
+
+/// Tokens of so many bytes there and back: about four bytes are one.
+pub(super) fn about(sent: u64, got: usize) -> u64 {
+    sent.saturating_add(got as u64) / 4 + 1
 }
 
 #[cfg(test)]

@@ -90,6 +90,7 @@ impl Worker<'_> {
         let mut exchange = Exchange { job, answer, written: 0 };
         let went = self.attempt(job, &mut exchange, body, began, &mut account);
         let ms = began.elapsed().as_millis();
+        let mut unread = 0;
         let (outcome, why) = match went {
             Ok(outcome) => {
                 let why = match &outcome {
@@ -100,7 +101,8 @@ impl Worker<'_> {
                 };
                 (outcome, why)
             }
-            Err(Failed { kind, why }) => {
+            Err(Failed { kind, why, tokens }) => {
+                unread = tokens;
                 exchange.written = 0;
                 (Outcome::Failed { kind, why: why.clone() }, why)
             }
@@ -111,7 +113,7 @@ impl Worker<'_> {
             }
             None => why,
         };
-        Told { outcome, bytes: exchange.written, granted: !account.refused, account: account_text }
+        Told { outcome, bytes: exchange.written, granted: !account.refused, account: account_text, unread }
     }
 
     fn attempt(

@@ -21,11 +21,13 @@ use std::{
 pub(super) struct Failed {
     pub(super) kind: Failure,
     pub(super) why: String,
+    /// Tokens that a model's provider counts for it all the same.
+    pub(super) tokens: u64,
 }
 
 impl Failed {
     pub(super) fn new(kind: Failure, why: impl Into<String>) -> Self {
-        Self { kind, why: why.into() }
+        Self { kind, why: why.into(), tokens: 0 }
     }
 }
 
@@ -43,7 +45,7 @@ impl From<io::Error> for Failed {
             (_, Some(number)) => Errno::from_raw(number).desc().to_lowercase(),
             (_, None) => error.to_string(),
         };
-        Self { kind, why }
+        Self { kind, why, tokens: 0 }
     }
 }
 

@@ -166,6 +166,10 @@ impl Reader<'_> {
         for (count, bytes) in each {
             self.spend(count.saturating_mul(bytes))?;
         }
+        // Functions are paid for one by one, when it is known what they hold; that there is room for all comes first.
+        let least = closures.saturating_mul(sizes::CLOSURE);
+        self.spend(least)?;
+        self.memory += i64::try_from(least).unwrap_or(i64::MAX / 2).min(i64::MAX / 2);
         for _ in 0..cells {
             let cell = self.core.restored_cell();
             self.cells.push(cell);
