@@ -334,8 +334,8 @@ fn index_of(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, F
     };
     if let Some(text) = args.at(0).as_text() {
         let piece = args.text(1)?;
-        ctx.core.fuel_used(text.len() as u64 / 32);
-        let found = text.find(piece).map(|at| text[..at].chars().count());
+        ctx.charge(text.len() as u64 / 32)?;
+        let found = crate::vm::search::find(text, piece).map(|at| text[..at].chars().count());
         return done(found.map_or(Value::Nothing, Value::from));
     }
     if callable(args.at(1)) || callable(args.at(0)) {

@@ -182,7 +182,7 @@ fn text(ctx: &mut Ctx<'_>, args: &mut Args<'_>, parts: Parts, method: &str) -> R
                 .any(|(name, value)| name == "content-type" && value.to_ascii_lowercase().contains("json"));
             let body = String::from_utf8(body)
                 .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-            let json = if says_json { json::parse(ctx, &body, false).ok() } else { None };
+            let json = if says_json { json::parse(&body, false).ok() } else { None };
             Value::record([
                 ("status", Value::Int(i64::from(status))),
                 ("ok", (200..300).contains(&status).into()),

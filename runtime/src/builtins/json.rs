@@ -72,16 +72,15 @@ impl Writer<'_, '_> {
         if self.path.len() > MAX_DEPTH {
             return Err(raised(format!("json_encode: the value is nested too deeply (limit {MAX_DEPTH})")));
         }
-        self.ctx.core.fuel_used(1);
+        self.ctx.charge(1)?;
+        self.room(out)?;
         match value {
             Value::Nothing | Value::Unbound => out.push_str("null"),
             Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
             Value::Int(n) => {
                 let _ = write!(out, "{n}");
             }
-            Value::Big(n) => {
-                let _ = write!(out, "{}", n.0);
-            }
+            Value::Big(_) => crate::vm::render::write(value, out),
             Value::Float(f) => {
                 if !f.is_finite() {
                     let spot = self.spot();
@@ -251,14 +250,13 @@ fn jsonl_encode(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> 
     Ok(Value::string(out))
 }
 
-fn jsonl_decode(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+fn jsonl_decode(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let mut out = Vec::new();
     for (i, line) in args.text(0)?.lines().enumerate() {
         if line.trim().is_empty() {
             continue;
         }
-        let value =
-            parse(ctx, line, false).map_err(|e| raised(format!("jsonl_decode: line {}: {e}", i + 1)))?;
+        let value = parse(line, false).map_err(|e| raised(format!("jsonl_decode: line {}: {e}", i + 1)))?;
         out.push(value);
     }
     Ok(Value::list(out))
@@ -268,7 +266,7 @@ fn decode(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let text = args.text(0)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     ctx.charge(text.len() as u64 / 32)?;
-    match parse(ctx, text, args.flag(2)) {
+    match parse(text, args.flag(2)) {
         Ok(value) => Ok(value),
         Err(reason) => match args.given(1) {
             Some(default) => Ok(default.clone()),
@@ -278,12 +276,11 @@ fn decode(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 }
 
 /// JSON as a value; the message has the position.
-pub(crate) fn parse(ctx: &mut Ctx<'_>, text: &str, allow_nan: bool) -> Result<Value, String> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), pos: 0, allow_nan, nodes: 0 };
+pub(crate) fn parse(text: &str, allow_nan: bool) -> Result<Value, String> {
+    let mut reader = Reader { text, bytes: text.as_bytes(), pos: 0, allow_nan };
     reader.space();
     let value = reader.value(0)?;
     reader.space();
-    ctx.core.fuel_used(reader.nodes);
     if reader.pos < reader.bytes.len() {
         return Err(reader.error("unexpected text after the value"));
     }
@@ -295,7 +292,6 @@ struct Reader<'t> {
     bytes: &'t [u8],
     pos: usize,
     allow_nan: bool,
-    nodes: u64,
 }
 
 impl Reader<'_> {
@@ -327,7 +323,9 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Value, String> {
-        self.nodes += 1;
+        if !crate::partition::heap::work(1) {
+            return Err(self.error("no fuel is left"));
+        }
         match self.peek() {
             b'{' => self.object(depth),
             b'[' => self.list(depth),

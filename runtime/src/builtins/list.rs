@@ -173,11 +173,13 @@ fn merge(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
             return Err(raised(format!("merge(): argument {} is {}, not a map", i + 1, type_name(value))));
         }
     }
+    let work: usize =
+        args.values.iter().skip(1).map(|v| if let Value::Map(map) = v { map.len() } else { 0 }).sum();
+    ctx.charge(work as u64)?;
     let mut maps = args.values.iter_mut().map(std::mem::take);
     let Some(Value::Map(mut first)) = maps.next() else { return Ok(Value::Nothing) };
     for value in maps {
         if let Value::Map(other) = value {
-            ctx.core.fuel_used(other.len() as u64);
             let own: &mut Map = Rc::make_mut(&mut first);
             own.edit(|entries| {
                 for (key, value) in other.entries() {

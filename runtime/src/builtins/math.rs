@@ -75,8 +75,8 @@ pub(super) const TABLE: &[Builtin] = &[
     float!("asinh", f64::asinh),
     float!("acosh", f64::acosh),
     float!("atanh", f64::atanh),
-    Builtin::new("gcd", &["a", "b"], 2, |_, a| two_ints(a, |x, y| x.gcd(y))).cost(Cost::Flat),
-    Builtin::new("lcm", &["a", "b"], 2, |_, a| two_ints(a, |x, y| x.lcm(y))).cost(Cost::Flat),
+    Builtin::new("gcd", &["a", "b"], 2, |c, a| two_ints(c, a, |x, y| x.gcd(y))).cost(Cost::Flat),
+    Builtin::new("lcm", &["a", "b"], 2, |c, a| two_ints(c, a, |x, y| x.lcm(y))).cost(Cost::Flat),
     Builtin::new("factorial", &["n"], 1, factorial).cost(Cost::Own),
     Builtin::new("is_nan", &["x"], 1, |_, a| Ok(a.float(0)?.is_nan().into())).cost(Cost::Flat),
     Builtin::new("is_infinite", &["x"], 1, |_, a| Ok(a.float(0)?.is_infinite().into())).cost(Cost::Flat),
@@ -247,8 +247,16 @@ fn big_of(args: &Args<'_>, i: usize) -> Result<BigInt, Fault> {
     }
 }
 
-fn two_ints(args: &mut Args<'_>, f: fn(&BigInt, &BigInt) -> BigInt) -> Result<Value, Fault> {
-    Ok(Value::big(f(&big_of(args, 0)?, &big_of(args, 1)?)))
+fn two_ints(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    f: fn(&BigInt, &BigInt) -> BigInt,
+) -> Result<Value, Fault> {
+    let (a, b) = (big_of(args, 0)?, big_of(args, 1)?);
+    // Bit by bit of the larger one, each step as long as the numbers are.
+    let words = a.bits().max(b.bits()) / 64;
+    ctx.charge(words.saturating_mul(words))?;
+    Ok(Value::big(f(&a, &b)))
 }
 
 fn factorial(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {

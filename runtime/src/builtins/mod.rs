@@ -363,6 +363,11 @@ pub fn all() -> impl Iterator<Item = &'static Builtin> {
         .filter(|b| find(b.name).is_some_and(|id| std::ptr::eq(get(id), *b)))
 }
 
+/// Every builtin of exact partitions.
+pub fn exact() -> impl Iterator<Item = &'static Builtin> {
+    FAMILIES.iter().skip(FAMILIES.len() - crate::scua::FAMILIES).flat_map(|family| family.iter())
+}
+
 /// A predefined constant.
 #[must_use]
 pub fn constant(name: &str) -> Option<Value> {

@@ -2,6 +2,7 @@
 
 use super::{Args, Builtin, Cost, Ctx};
 use crate::vm::render::type_name;
+use crate::vm::search;
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::Value;
 use std::cell::RefCell;
@@ -41,28 +42,28 @@ fn fold_text(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 
 fn replace(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let (text, old, new) = (args.text(0)?, args.text(1)?, args.text(2)?);
-    let grow = if old.is_empty() {
-        (text.len() + 1) * new.len()
-    } else {
-        text.len() / old.len() * new.len().saturating_sub(old.len())
-    };
     ctx.charge((text.len() / 32) as u64)?;
-    if grow > 1 << 16 {
-        let count = text.matches(old).count();
-        ctx.reserve(text.len() + count * new.len())?;
-    }
-    Ok(Value::string(text.replace(old, new)))
+    let count = if old.is_empty() { text.len() + 1 } else { search::count(text, old) };
+    let made = (text.len() - if old.is_empty() { 0 } else { count * old.len() }) + count * new.len();
+    ctx.charge(count as u64 + made as u64 / 32)?;
+    ctx.reserve(made)?;
+    let replaced =
+        if old.is_empty() { text.replace(old, new) } else { search::replace(text, old, new, count) };
+    Ok(Value::string(replaced))
 }
 
 fn split(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let (text, separator) = (args.text(0)?, args.text(1)?);
+    ctx.charge(text.len() as u64 / 32)?;
+    let count = if separator.is_empty() { args.at(0).chars() } else { search::count(text, separator) + 1 };
+    // Each part that is no short text is an object of its own.
+    ctx.charge(2 * count as u64)?;
+    ctx.reserve(count * 16)?;
     let parts: Vec<Value> = if separator.is_empty() {
-        ctx.reserve(text.len() * 16)?;
         text.chars().map(Value::char).collect()
     } else {
-        text.split(separator).map(Value::text).collect()
+        search::split(text, separator).map(Value::text).collect()
     };
-    ctx.charge(parts.len() as u64 + text.len() as u64 / 32)?;
     Ok(Value::list(parts))
 }
 
@@ -84,6 +85,7 @@ pub(super) fn join(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Faul
         }
     }
     ctx.reserve(size)?;
+    ctx.charge(items.len() as u64 + size as u64 / 32)?;
     let mut out = String::with_capacity(size.min(1 << 20));
     for (i, item) in items.iter().enumerate() {
         if i > 0 {
@@ -91,7 +93,6 @@ pub(super) fn join(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Faul
         }
         crate::vm::render::write(item, &mut out);
     }
-    ctx.charge(out.len() as u64 / 32)?;
     Ok(Value::string(out))
 }
 
@@ -201,49 +202,88 @@ fn lookup(map: &crate::vm::value::Map, name: &str) -> Result<Option<Value>, Faul
     Ok(Some(value))
 }
 
-fn strip_ansi(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
-    let re = compiled("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\-_])")?;
+fn strip_ansi(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+    let re = compiled(
+        ctx,
+        args.text(0)?,
+        "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\-_])",
+    )?;
     Ok(Value::string(re.replace_all(args.text(0)?, "").into_owned()))
 }
 
-/// A pattern, from the few used last.
-fn compiled(pattern: &str) -> Result<Rc<regex::Regex>, Fault> {
-    const KEPT: usize = 16;
-    thread_local! {
-        static CACHE: RefCell<Vec<(String, Rc<regex::Regex>)>> = const { RefCell::new(Vec::new()) };
-    }
-    let cached = CACHE.with_borrow(|c| c.iter().find(|(p, _)| p == pattern).map(|(_, r)| r.clone()));
-    if let Some(re) = cached {
-        return Ok(re);
-    }
-    let re = regex::RegexBuilder::new(pattern).size_limit(1 << 20).build().map_err(|e| {
-        raised(format!("invalid regex: {}", e.to_string().lines().last().unwrap_or("").trim()))
-    })?;
-    let re = Rc::new(re);
-    CACHE.with_borrow_mut(|c| {
-        if c.len() >= KEPT {
-            c.remove(0);
-        }
-        c.push((pattern.to_owned(), re.clone()));
-    });
-    Ok(re)
+/// A pattern that is ready to be used.
+#[derive(Clone)]
+struct Pattern {
+    re: Rc<regex::Regex>,
+    /// Fuel for each 32 bytes of text: what a large one costs at worst grows with its size.
+    weight: u64,
 }
 
-fn matches(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+/// Sizes of compiled patterns in bytes, and their weights. Each is tried: the library doesn't tell a pattern's size.
+const SIZES: [(usize, u64); 4] = [(1 << 15, 2), (1 << 17, 8), (1 << 19, 32), (1 << 20, 64)];
+
+/// A pattern, from the few used last, and its way through a text paid. The price is the same whether it was known or not.
+fn compiled(ctx: &mut Ctx<'_>, text: &str, pattern: &str) -> Result<Rc<regex::Regex>, Fault> {
+    const KEPT: usize = 16;
+    thread_local! {
+        static CACHE: RefCell<Vec<(String, Pattern)>> = const { RefCell::new(Vec::new()) };
+    }
+    ctx.charge(pattern.len() as u64)?;
+    let cached = CACHE.with_borrow(|c| c.iter().find(|(p, _)| p == pattern).map(|(_, r)| r.clone()));
+    let found = match cached {
+        Some(found) => found,
+        None => {
+            let made = built(pattern).map_err(|e| {
+                raised(format!("invalid regex: {}", e.to_string().lines().last().unwrap_or("").trim()))
+            })?;
+            CACHE.with_borrow_mut(|c| {
+                if c.len() >= KEPT {
+                    c.remove(0);
+                }
+                c.push((pattern.to_owned(), made.clone()));
+            });
+            made
+        }
+    };
+    ctx.charge(found.weight * (16 + text.len() as u64 / 32))?;
+    Ok(found.re)
+}
+
+fn built(pattern: &str) -> Result<Pattern, regex::Error> {
+    let mut last = None;
+    for (size, weight) in SIZES {
+        match regex::RegexBuilder::new(pattern).size_limit(size).build() {
+            Ok(re) => return Ok(Pattern { re: Rc::new(re), weight }),
+            Err(too_big @ regex::Error::CompiledTooBig(_)) => last = Some(too_big),
+            Err(wrong) => return Err(wrong),
+        }
+    }
+    Err(last.unwrap_or(regex::Error::CompiledTooBig(SIZES[SIZES.len() - 1].0)))
+}
+
+fn matches(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let text = args.text(0)?;
-    compiled(args.text(1)?)?;
-    let whole = compiled(&format!("^(?:{})$", args.text(1)?))?;
+    compiled(ctx, "", args.text(1)?)?;
+    let whole = compiled(ctx, text, &format!("^(?:{})$", args.text(1)?))?;
     // `$` alone would also accept a line's end before the last newline in other dialects; here it is the end.
     Ok(whole.is_match(text).into())
 }
 
-fn find_all(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
-    let re = compiled(args.text(1)?)?;
-    Ok(Value::list(re.find_iter(args.text(0)?).map(|m| Value::text(m.as_str())).collect()))
+fn find_all(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+    let re = compiled(ctx, args.text(0)?, args.text(1)?)?;
+    let mut all = Vec::new();
+    for found in re.find_iter(args.text(0)?) {
+        ctx.charge(MATCH)?;
+        all.push(Value::text(found.as_str()));
+    }
+    Ok(Value::list(all))
 }
 
-fn groups(args: &Args<'_>) -> Result<Option<(Vec<Value>, bool)>, Fault> {
-    let re = compiled(args.text(1)?)?;
+/// Fuel of one match: the engine starts anew behind it.
+const MATCH: u64 = 8;
+
+fn groups(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<Option<(Vec<Value>, bool)>, Fault> {
+    let re = compiled(ctx, args.text(0)?, args.text(1)?)?;
     let Some(found) = re.captures(args.text(0)?) else { return Ok(None) };
     let grouped = found.len() > 1;
     let all = found
@@ -254,12 +294,12 @@ fn groups(args: &Args<'_>) -> Result<Option<(Vec<Value>, bool)>, Fault> {
     Ok(Some((all, grouped)))
 }
 
-fn capture(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
-    Ok(groups(args)?.map_or(Value::Nothing, |(all, _)| Value::list(all)))
+fn capture(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+    Ok(groups(ctx, args)?.map_or(Value::Nothing, |(all, _)| Value::list(all)))
 }
 
-fn capture_old(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
-    Ok(match groups(args)? {
+fn capture_old(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+    Ok(match groups(ctx, args)? {
         None => Value::Nothing,
         Some((all, true)) => Value::list(all),
         Some((mut all, false)) => all.pop().unwrap_or_default(),
@@ -267,7 +307,7 @@ fn capture_old(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 }
 
 fn regex_replace(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
-    let re = compiled(args.text(1)?)?;
+    let re = compiled(ctx, args.text(0)?, args.text(1)?)?;
     // `\1` is this language's reference; `$` is plain text.
     let replacement = args.text(2)?;
     let mut pattern = String::with_capacity(replacement.len());
@@ -292,6 +332,16 @@ fn regex_replace(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault>
         }
     }
     let text = args.text(0)?;
-    ctx.reserve(text.len() + pattern.len())?;
-    Ok(Value::string(re.replace_all(text, pattern.as_str()).into_owned()))
+    let (mut out, mut from) = (String::new(), 0);
+    for found in re.captures_iter(text) {
+        let Some(whole) = found.get(0) else { continue };
+        let before = out.len();
+        out.push_str(&text[from..whole.start()]);
+        found.expand(&pattern, &mut out);
+        ctx.charge(2 * MATCH + (out.len() - before) as u64 / 32)?;
+        ctx.reserve(out.len())?;
+        from = whole.end();
+    }
+    out.push_str(&text[from..]);
+    Ok(Value::string(out))
 }

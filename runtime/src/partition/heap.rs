@@ -38,6 +38,8 @@ thread_local! {
     static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
     static MADE: Cell<i64> = const { Cell::new(0) };
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// `MADE` from which on the fuel is used up, as far as the running partition has told.
+    static END: Cell<i64> = const { Cell::new(i64::MAX) };
 }
 
 /// A partition's counts, while it isn't running.
@@ -60,6 +62,7 @@ impl Meter {
     /// Makes this meter the current one; the earlier one comes back.
     #[must_use]
     pub fn enter(self) -> Self {
+        END.set(i64::MAX);
         Self {
             live: LIVE.replace(self.live),
             peak: PEAK.replace(self.peak),
@@ -118,6 +121,32 @@ pub(crate) fn resize(old: usize, new: usize) {
 #[must_use]
 pub(crate) fn over() -> bool {
     PEAK.get() > LIMIT.get()
+}
+
+/// Says how much fuel there is for work that is counted by [`work`].
+#[inline]
+pub(crate) fn set_fuel(fuel: i64) {
+    END.set(fuel.saturating_mul(32).saturating_add(31));
+}
+
+/// Pays for a walk over a value as it goes on: shared parts are met once for each place, so nobody knows before how far
+/// it is. `false`: the fuel is used up; the walk ends there, and the next look at the limits ends the program.
+#[inline]
+pub(crate) fn work(fuel: usize) -> bool {
+    let made = MADE.get().saturating_add(32 * fuel as i64);
+    MADE.set(made);
+    made <= END.get()
+}
+
+/// Whether a result that is being made may have so many bytes. If not, the next look at the limits ends the program.
+#[inline]
+pub(crate) fn fits(bytes: usize) -> bool {
+    if bytes <= 1 << 16 || !would_pass(bytes as u64) {
+        return true;
+    }
+    grow(bytes);
+    shrink(bytes);
+    false
 }
 
 /// Whether so many more bytes would pass the limit, or what a host can be asked for in one piece.

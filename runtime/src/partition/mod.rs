@@ -88,6 +88,8 @@ pub struct Core {
     pub(crate) fuel: i64,
     /// Where the machine looks up next.
     pub(crate) look_at: i64,
+    /// Fuel between two looks.
+    pub(crate) slice: i64,
     budget: i64,
     /// Captured variables that may be part of a cycle.
     cells: RefCell<Vec<Weak<CellBox>>>,
@@ -141,6 +143,7 @@ impl Core {
             settings,
             fuel: budget,
             look_at: 0,
+            slice: SLICE,
             budget,
             cells: RefCell::new(Vec::new()),
             sweep_at: 1024,
@@ -213,7 +216,7 @@ impl Core {
     }
 
     pub(crate) fn next_look(&mut self) {
-        self.look_at = (self.fuel - SLICE).max(if self.exact.on { 0 } else { heap::made() >> 5 });
+        self.look_at = (self.fuel - self.slice).max(if self.exact.on { 0 } else { heap::made() >> 5 });
     }
 
     /// Looks at the limits; called at the end of each slice and before each effect.
@@ -275,6 +278,14 @@ impl Core {
     pub(crate) fn fuel_used(&mut self, fuel: u64) {
         let most = if self.exact.on && self.exact.fuel.is_none() { UNLIMITED_CHARGE } else { UNBOUNDED };
         self.fuel -= i64::try_from(fuel).unwrap_or(most).min(most);
+    }
+
+    /// Tells walks over values how far they may go: [`heap::work`].
+    #[inline]
+    pub(crate) fn bound_work(&self) {
+        if !self.exact.on {
+            heap::set_fuel(self.fuel);
+        }
     }
 
     /// Fuel that is left.

@@ -9,7 +9,7 @@ use super::other::{Other, Secret};
 use super::render;
 use super::trap::{Fault, Stop, raised};
 use super::value::{Key, Value};
-use crate::partition::{Core, Logs};
+use crate::partition::{Core, Logs, heap};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -164,6 +164,10 @@ pub(crate) fn cross(value: &Value) -> Value {
 fn cross_to(value: &Value, depth: u32) -> Value {
     if depth > 200 {
         return Value::text("…");
+    }
+    // A copy shares nothing: what was one part may become many.
+    if !heap::work(1) || heap::over() {
+        return Value::Nothing;
     }
     match value {
         Value::Task(_) | Value::Cell(_) => Value::string(render::display(value)),

@@ -4,6 +4,7 @@ use super::number::{compare_big_float, compare_int_float};
 use super::other::Other;
 use super::render::type_name;
 use super::value::Value;
+use crate::partition::heap;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
@@ -14,10 +15,28 @@ const ORDER_DEPTH: u32 = 200;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incomparable(pub String);
 
+impl Incomparable {
+    /// There is no fuel to go on.
+    fn spent() -> Self {
+        Self(super::ops::OUT_OF_FUEL.to_owned())
+    }
+}
+
+/// Pays for looking at so many elements.
+fn pay(elements: usize) -> Result<(), Incomparable> {
+    if heap::work(elements) { Ok(()) } else { Err(Incomparable::spent()) }
+}
+
+/// Pays for comparing two texts.
+fn pay_texts(a: &str, b: &str) -> Result<(), Incomparable> {
+    let bytes = a.len().min(b.len());
+    if bytes < 32 { Ok(()) } else { pay(bytes / 32) }
+}
+
 /// Whether two values are equal.
 ///
 /// # Errors
-/// A decimal was compared with a float.
+/// A decimal was compared with a float, or the fuel is used up.
 pub fn equal(a: &Value, b: &Value) -> Result<bool, Incomparable> {
     match (a, b) {
         (Value::Int(x), Value::Int(y)) => Ok(x == y),
@@ -27,6 +46,7 @@ pub fn equal(a: &Value, b: &Value) -> Result<bool, Incomparable> {
 }
 
 fn equal_slow(a: &Value, b: &Value) -> Result<bool, Incomparable> {
+    pay(1)?;
     let mut todo = vec![(a, b)];
     while let Some((a, b)) = todo.pop() {
         let same = match (a, b) {
@@ -35,6 +55,7 @@ fn equal_slow(a: &Value, b: &Value) -> Result<bool, Incomparable> {
                 {
                     true
                 } else if x.items().len() == y.items().len() {
+                    pay(x.items().len())?;
                     todo.extend(x.items().iter().zip(y.items()).rev());
                     true
                 } else {
@@ -45,6 +66,7 @@ fn equal_slow(a: &Value, b: &Value) -> Result<bool, Incomparable> {
                 if x.len() != y.len() {
                     return Ok(false);
                 }
+                pay(x.len())?;
                 for (key, value) in x.entries() {
                     match y.get(key.as_str()) {
                         Some(other) => todo.push((value, other)),
@@ -61,6 +83,7 @@ fn equal_slow(a: &Value, b: &Value) -> Result<bool, Incomparable> {
                     && x.variant == y.variant
                     && x.values.len() == y.values.len();
                 if same {
+                    pay(x.values.len())?;
                     todo.extend(x.values.iter().zip(&y.values).rev());
                 }
                 same
@@ -80,7 +103,11 @@ fn scalar_equal(a: &Value, b: &Value) -> Result<bool, Incomparable> {
         (Value::Bool(x), Value::Bool(y)) => x == y,
         (Value::Bool(x), y) if is_number(y) => return scalar_equal(&Value::Int(i64::from(*x)), y),
         (x, Value::Bool(y)) if is_number(x) => return scalar_equal(x, &Value::Int(i64::from(*y))),
-        (Value::Short(_) | Value::Text(_), Value::Short(_) | Value::Text(_)) => a.as_text() == b.as_text(),
+        (Value::Short(_) | Value::Text(_), Value::Short(_) | Value::Text(_)) => {
+            let (x, y) = (a.as_text().unwrap_or(""), b.as_text().unwrap_or(""));
+            pay_texts(x, y)?;
+            x == y
+        }
         (Value::Builtin(x), Value::Builtin(y)) => x == y,
         (Value::Task(x), Value::Task(y)) => Rc::ptr_eq(x, y),
         (Value::Other(x), Value::Other(y)) => match (&x.inner, &y.inner) {
@@ -161,13 +188,16 @@ fn ordered(a: &Value, b: &Value, depth: u32) -> Result<Option<Ordering>, Incompa
         (Value::Bool(x), Value::Bool(y)) => Ok(Some(x.cmp(y))),
         (Value::Short(_) | Value::Text(_), Value::Short(_) | Value::Text(_)) => {
             // UTF-8 keeps the order of code points.
-            Ok(Some(a.as_text().unwrap_or("").cmp(b.as_text().unwrap_or(""))))
+            let (x, y) = (a.as_text().unwrap_or(""), b.as_text().unwrap_or(""));
+            pay_texts(x, y)?;
+            Ok(Some(x.cmp(y)))
         }
         (Value::List(x), Value::List(y)) => {
             if depth > ORDER_DEPTH {
                 return Err(Incomparable("lists are nested too deeply to be ordered".into()));
             }
             for (p, q) in x.items().iter().zip(y.items()) {
+                pay(1)?;
                 match ordered(p, q, depth + 1)? {
                     Some(Ordering::Equal) => {}
                     other => return Ok(other),

@@ -155,7 +155,8 @@ impl Machine {
                         fuel = self.core.fuel;
                         less
                     } else {
-                        tri!(steps::less_slow(regs, $a, $b, $or_equal, locals))
+                        self.core.fuel = fuel;
+                        tri!(steps::less_slow(regs, ($a, $b), $or_equal, locals, &self.core))
                     }
                 };
             }

@@ -92,6 +92,7 @@ impl Machine {
 
     /// Runs until the first frame's end, or until an agent must be waited for: then `true`.
     pub(crate) fn run_until_wait(&mut self) -> Result<bool, Fault> {
+        self.core.bound_work();
         loop {
             self.waiting = false;
             // A builtin that waited is asked again; once it is done its caller goes on.
@@ -101,12 +102,19 @@ impl Machine {
                 continue;
             }
             let fault = match ran {
-                Err(fault) if *fault == Stop::Wait => return Ok(true),
+                Err(fault) if *fault == Stop::Wait => {
+                    self.core.exact.tasks.waited(fault);
+                    return Ok(true);
+                }
                 Ok(()) if self.waiting => return Ok(true),
                 Ok(()) => match self.core.check_limits() {
                     Ok(()) => return Ok(false),
                     Err(fault) => fault,
                 },
+                // What ended early for want of fuel may have failed in its own way first.
+                Err(fault) if !self.core.exact.on && matches!(*fault, Stop::Raised(_)) => {
+                    self.core.check_limits().err().unwrap_or(fault)
+                }
                 Err(fault) => fault,
             };
             match self.unwind(fault) {
@@ -298,6 +306,7 @@ impl Machine {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         let Some(state) = frame.native.as_mut() else { return Ok(()) };
         let mut ctx = Ctx { core: &mut self.core, place: (frame.proto, frame.pc), name: frame.name };
+        ctx.core.bound_work();
         let next = state.resume(&mut ctx, last)?;
         self.advance(next)
     }

@@ -63,6 +63,26 @@ pub(crate) fn memory() -> String {
 /// The message that the machine turns into the memory trap.
 pub(crate) const OUT_OF_MEMORY: &str = "\u{0}memory";
 
+/// In place of a message: the work was begun and there is no fuel for the rest of it.
+pub(crate) const OUT_OF_FUEL: &str = "\u{0}fuel";
+
+/// Fuel of arithmetic on integers of so many words: products grow faster than their operands, quotients with both.
+fn big_work(op: Arith, x: &BigInt, y: &BigInt) -> usize {
+    let words = |n: &BigInt| (n.bits() / 64) as usize + 1;
+    let (long, short) = (words(x).max(words(y)), words(x).min(words(y)));
+    match op {
+        Arith::Add | Arith::Sub => long / 32,
+        Arith::Mul => long.saturating_mul(short.isqrt()) / 8,
+        Arith::Div | Arith::FloorDiv | Arith::Rem => {
+            (words(x).saturating_sub(words(y)) + 1).saturating_mul(words(y)) / 8
+        }
+        Arith::Pow => {
+            let result = y.to_usize().unwrap_or(0).saturating_mul(words(x)).min(MAX_BITS as usize / 64);
+            result.saturating_mul(result.isqrt()) / 8
+        }
+    }
+}
+
 fn room(bytes: usize) -> Raised<()> {
     if bytes > LARGE && heap::would_pass(bytes as u64) { Err(memory()) } else { Ok(()) }
 }
@@ -130,6 +150,9 @@ fn ints(op: Arith, x: i64, y: i64) -> Raised<Value> {
 }
 
 fn bigs(op: Arith, x: &BigInt, y: &BigInt) -> Raised<Value> {
+    if !heap::work(big_work(op, x, y)) {
+        return Err(OUT_OF_FUEL.to_owned());
+    }
     Ok(Value::big(match op {
         Arith::Add => x + y,
         Arith::Sub => x - y,
@@ -495,13 +518,13 @@ pub(crate) fn contains(c: &Value, x: &Value) -> Raised<bool> {
             None => false,
         }),
         Value::Short(_) | Value::Text(_) => match x.as_text() {
-            Some(piece) => Ok(c.as_text().unwrap_or("").contains(piece)),
+            Some(piece) => Ok(super::search::find(c.as_text().unwrap_or(""), piece).is_some()),
             None => Err(format!("cannot look for {} in text", type_name(x))),
         },
         _ => {
             if let Some(bytes) = c.as_bytes() {
                 if let Some(piece) = x.as_bytes() {
-                    return Ok(piece.is_empty() || bytes.windows(piece.len()).any(|w| w == piece));
+                    return Ok(memchr::memmem::find(bytes, piece).is_some());
                 }
                 return match x {
                     Value::Int(n) if (0..256).contains(n) => Ok(bytes.contains(&(*n as u8))),

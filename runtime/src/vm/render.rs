@@ -1,8 +1,10 @@
-//! Values → text: one renderer for `print`, `text` and templates. Iterative: deep data needs no stack.
+//! Values → text: one renderer for `print`, `text` and templates. Iterative: deep data needs no stack. It pays as it goes
+//! on and ends where the fuel or the memory does.
 
 use super::number;
 use super::other::Other;
 use super::value::Value;
+use crate::partition::heap;
 use std::fmt::Write as _;
 
 /// What is still to be written.
@@ -43,6 +45,7 @@ pub fn inside(value: &Value) -> String {
 fn nested(value: &Value, out: &mut String) {
     let mut todo = vec![Part::Value(value)];
     while let Some(part) = todo.pop() {
+        let before = out.len();
         match part {
             Part::Text(text) => out.push_str(text),
             Part::Key(key) => {
@@ -51,10 +54,18 @@ fn nested(value: &Value, out: &mut String) {
             }
             Part::Value(value) => one(value, out, &mut todo),
         }
+        let made = out.len() - before;
+        if (made >= 32 && !heap::work(made / 32)) || !heap::fits(out.len()) {
+            return;
+        }
     }
 }
 
 fn series<'v>(todo: &mut Vec<Part<'v>>, items: &'v [Value], close: &'static str) {
+    if !heap::work(items.len()) {
+        todo.clear();
+        return;
+    }
     todo.push(Part::Text(close));
     for (i, item) in items.iter().enumerate().rev() {
         todo.push(Part::Value(item));
@@ -73,7 +84,11 @@ fn one<'v>(value: &'v Value, out: &mut String, todo: &mut Vec<Part<'v>>) {
         }
         Value::Float(f) => out.push_str(&number::float(*f)),
         Value::Big(n) => {
-            let _ = write!(out, "{}", n.0);
+            // To decimal digits: each is divided out of what is left.
+            let limbs = n.0.bits() as usize / 64;
+            if heap::work(limbs.saturating_mul(limbs) / 16) {
+                let _ = write!(out, "{}", n.0);
+            }
         }
         Value::Short(_) | Value::Text(_) => quote(value.as_text().unwrap_or(""), out),
         Value::Builtin(id) => {
@@ -91,6 +106,10 @@ fn one<'v>(value: &'v Value, out: &mut String, todo: &mut Vec<Part<'v>>) {
             series(todo, list.items(), "]");
         }
         Value::Map(map) => {
+            if !heap::work(map.len()) {
+                todo.clear();
+                return;
+            }
             out.push('{');
             todo.push(Part::Text("}"));
             for (i, (key, value)) in map.entries().enumerate().rev() {

@@ -175,8 +175,8 @@ impl Shared {
             Body::Array(array) => sizes::ARRAY + sizes::SLOT * array.capacity.get(),
             Body::Record(table) => sizes::RECORD + sizes::ENTRY * table.capacity.get(),
             Body::Tagged(..) => sizes::TAGGED,
-            Body::Task(_) => sizes::TASK,
-            Body::Tag(_) | Body::Actor(_) | Body::Walk(_) => 0,
+            Body::Task(task) if task.spawned => sizes::TASK,
+            Body::Task(_) | Body::Tag(_) | Body::Actor(_) | Body::Walk(_) => 0,
         }
     }
 

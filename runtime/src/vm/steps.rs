@@ -99,6 +99,7 @@ pub(crate) fn enter_builtin(
             ctx.charge(n * u64::from(64 - (n + 1).leading_zeros()))?;
         }
     }
+    ctx.core.bound_work();
     match builtin.run {
         Run::Plain(run) => run(ctx, args).map(Entered::Value),
         Run::Calls(run) => run(ctx, args).map(Entered::State),
@@ -159,6 +160,7 @@ fn arith_of(op: Op) -> Arith {
 /// Arithmetic off the fast path.
 #[inline(never)]
 pub(super) fn arith_slow(regs: &mut Regs, ins: Ins, locals: u8, core: &mut Core) -> Result<(), Fault> {
+    core.bound_work();
     let op = arith_of(ins.op);
     if let Some(f) = mixed(op, &regs[usize::from(ins.b)], &regs[usize::from(ins.c())])
         && matches!(ins.op, Op::Add | Op::Sub | Op::Mul)
@@ -254,7 +256,7 @@ pub(super) fn equal_slow(regs: &mut Regs, a: u8, b: u8, locals: u8, core: &mut C
     let result = if core.exact.on {
         super::strict::equal(core, x, y)?
     } else {
-        core.fuel_used(size(x).min(size(y)));
+        core.bound_work();
         equal(x, y)?
     };
     spent(regs, a, locals);
@@ -280,7 +282,14 @@ pub(super) fn less_exact(
 
 /// Order off the fast path: whether `a < b`, or `a <= b`.
 #[inline(never)]
-pub(super) fn less_slow(regs: &mut Regs, a: u8, b: u8, or_equal: bool, locals: u8) -> Result<bool, Fault> {
+pub(super) fn less_slow(
+    regs: &mut Regs,
+    (a, b): (u8, u8),
+    or_equal: bool,
+    locals: u8,
+    core: &Core,
+) -> Result<bool, Fault> {
+    core.bound_work();
     let result = order(&regs[usize::from(a)], &regs[usize::from(b)])?;
     spent(regs, a, locals);
     spent(regs, b, locals);
@@ -294,6 +303,7 @@ pub(super) fn less_slow(regs: &mut Regs, a: u8, b: u8, or_equal: bool, locals: u
 /// `in`.
 pub(super) fn contains(regs: &mut Regs, a: u8, b: u8, locals: u8, core: &mut Core) -> Result<bool, Fault> {
     let (x, c) = (&regs[usize::from(a)], &regs[usize::from(b)]);
+    core.bound_work();
     if !matches!(c, Value::Map(_)) {
         core.fuel_used(size(c));
     }
@@ -323,6 +333,7 @@ impl Core {
 
 /// Text of a template.
 pub(super) fn concat(regs: &mut Regs, first: usize, count: usize, core: &mut Core) -> Result<Value, Fault> {
+    core.bound_work();
     let sealed = regs[first..first + count].iter().any(|v| matches!(v.as_other(), Some(Other::Secret(_))));
     if sealed {
         let mut all = Value::text("");

@@ -105,6 +105,9 @@ impl From<String> for Fault {
         if message == super::ops::OUT_OF_MEMORY {
             return Box::new(Stop::Trap(Trap::Memory));
         }
+        if message == super::ops::OUT_OF_FUEL {
+            return Box::new(Stop::Trap(Trap::Fuel));
+        }
         raised(message)
     }
 }
@@ -117,6 +120,6 @@ impl From<&str> for Fault {
 
 impl From<super::compare::Incomparable> for Fault {
     fn from(e: super::compare::Incomparable) -> Self {
-        raised(e.0)
+        e.0.into()
     }
 }

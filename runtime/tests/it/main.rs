@@ -6,6 +6,7 @@ mod golden;
 mod harness;
 mod laws;
 mod limits;
+mod prices;
 mod profile;
 mod scua;
 mod spec;

@@ -66,9 +66,9 @@ pub(super) fn renew(ctx: &mut Ctx<'_>, kept: &Kept, notebook: &mut Notebook) -> 
         &format!("SELECT id, category, content, tags FROM entries ORDER BY id LIMIT {MAX_ENTRIES}"),
     )? {
         let Some(category) = CATEGORIES.into_iter().find(|c| row.text(1) == Some(c)) else { continue };
-        let tags = value(ctx, &row, 3);
+        let tags = value(&row, 3);
         let tags = if tags.as_list().is_some() { tags } else { Value::list(Vec::new()) };
-        entries.push(Entry { id: row.int(0), category, content: value(ctx, &row, 2), tags });
+        entries.push(Entry { id: row.int(0), category, content: value(&row, 2), tags });
     }
     let last = kept.rows(ctx, "SELECT max(seq) FROM sqlite_sequence WHERE name = 'entries'")?;
     let last = last.first().map_or(0, |row| row.int(0));
@@ -90,7 +90,7 @@ pub(super) fn renew(ctx: &mut Ctx<'_>, kept: &Kept, notebook: &mut Notebook) -> 
         .collect();
     notebook.progress.clear();
     for row in kept.rows(ctx, "SELECT name, steps FROM works ORDER BY rowid LIMIT 100")? {
-        let (Some(name), steps) = (row.text(0).map(str::to_owned), value(ctx, &row, 1)) else { continue };
+        let (Some(name), steps) = (row.text(0).map(str::to_owned), value(&row, 1)) else { continue };
         let steps = steps.as_list().unwrap_or(&[]).iter().filter_map(|step| match step.as_list() {
             Some([name, state, note]) if name.as_text().is_some() => {
                 let state = State::of(state.as_text()?)?;
@@ -163,8 +163,8 @@ pub(super) fn give_up(ctx: &mut Ctx<'_>, kept: &Kept, notebook: &mut Notebook) {
     let _undone = kept.script(ctx, "ROLLBACK");
 }
 
-fn value(ctx: &mut Ctx<'_>, row: &Row, i: usize) -> Value {
-    row.text(i).map(|text| json::parse(ctx, text, false).unwrap_or(Value::Nothing)).unwrap_or(Value::Nothing)
+fn value(row: &Row, i: usize) -> Value {
+    row.text(i).map(|text| json::parse(text, false).unwrap_or(Value::Nothing)).unwrap_or(Value::Nothing)
 }
 
 fn text(ctx: &mut Ctx<'_>, value: &Value) -> Result<Sql, Fault> {

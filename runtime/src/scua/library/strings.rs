@@ -3,6 +3,7 @@
 use super::{clamp, int, json, needs, text};
 use crate::builtins::{Args, Builtin, Ctx};
 use crate::partition::heap;
+use crate::vm::search;
 use crate::vm::shared::sizes;
 use crate::vm::trap::{Fault, Stop, Trap, raised};
 use crate::vm::value::Value;
@@ -24,8 +25,8 @@ pub(crate) const TABLE: &[Builtin] = &[
         let text = text(ctx, args, 0)?;
         // Counted first, so that nothing is made before it is paid for.
         let last = usize::from(!text.is_empty() && !text.ends_with('\n'));
-        let count = text.bytes().filter(|b| *b == b'\n').count() + last;
-        let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+        let count = search::count(text, "\n") + last;
+        let lines = search::split(text, "\n").map(|line| line.strip_suffix('\r').unwrap_or(line));
         pieces(ctx, count, lines.take(count))
     }),
     Builtin::exact("string.chars", (1, 1), |ctx, args| {
@@ -39,13 +40,13 @@ pub(crate) const TABLE: &[Builtin] = &[
         if separator.is_empty() {
             return Err(raised("`string.split` needs a separator that is not empty"));
         }
-        let count = whole.matches(separator).count() + 1;
-        pieces(ctx, count, whole.split(separator))
+        let count = search::count(whole, separator) + 1;
+        pieces(ctx, count, search::split(whole, separator))
     }),
     Builtin::exact("string.sub", (2, 3), sub),
     Builtin::exact("string.find", (2, 3), find),
     Builtin::exact("string.contains", (2, 2), |ctx, args| {
-        Ok(text(ctx, args, 0)?.contains(text(ctx, args, 1)?).into())
+        Ok(search::find(text(ctx, args, 0)?, text(ctx, args, 1)?).is_some().into())
     }),
     Builtin::exact("string.starts_with", (2, 2), |ctx, args| {
         Ok(text(ctx, args, 0)?.starts_with(text(ctx, args, 1)?).into())
@@ -128,7 +129,7 @@ fn find(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let part = text(ctx, args, 1)?;
     let from = if args.len() > 2 { clamp(int(args, 2)?, characters) } else { 0 };
     let start = byte_of(whole, characters, from);
-    Ok(match whole[start..].find(part) {
+    Ok(match search::find(&whole[start..], part) {
         Some(at) => {
             let at = start + at;
             (if characters == whole.len() { at } else { whole[..at].chars().count() }).into()
@@ -142,10 +143,10 @@ fn replace(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     if old.is_empty() {
         return Err(raised("`string.replace` needs something to replace that is not empty"));
     }
-    let count = whole.matches(old).count();
+    let count = search::count(whole, old);
     let length = new.len().checked_mul(count).and_then(|n| n.checked_add(whole.len() - old.len() * count));
     let bytes = room(ctx, length)?;
-    Ok(crate::partition::Core::counted_text(whole.replace(old, new), bytes))
+    Ok(crate::partition::Core::counted_text(search::replace(whole, old, new, count), bytes))
 }
 
 fn pad(ctx: &mut Ctx<'_>, args: &mut Args<'_>, left: bool) -> Result<Value, Fault> {

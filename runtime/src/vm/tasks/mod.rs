@@ -14,7 +14,7 @@ mod waiting;
 pub(crate) use turns::Ended;
 
 use super::frame::{Frame, Handler};
-use super::shared::{Body, Shared};
+use super::shared::{Body, Shared, sizes};
 use super::trap::{Fault, Stop};
 use super::value::Value;
 use crate::builtins::{Ctx, Next, Resume};
@@ -282,6 +282,10 @@ pub(crate) struct Tasks {
     actors: u32,
     current: Option<Rc<Shared>>,
     spare: Vec<Vec<Value>>,
+    /// Tasks of handlers that have ended and that nobody knows, with their turns.
+    used: Vec<Rc<Shared>>,
+    /// What a wait was told with, for the next one.
+    wait: Option<Fault>,
     /// The reply of a turn inside a sandbox.
     pub(crate) outbox: Option<Data>,
     /// Waits are jumped over.
@@ -312,6 +316,16 @@ impl Tasks {
     /// Tasks that have registers of their own, about.
     fn parked(&self) -> usize {
         self.waiting() + self.sleepers + self.ready.len()
+    }
+
+    /// Says that the running task waits.
+    fn wait(&mut self) -> Fault {
+        self.wait.take().unwrap_or_else(|| Box::new(Stop::Wait))
+    }
+
+    /// The wait has been understood.
+    pub(crate) fn waited(&mut self, fault: Fault) {
+        self.wait = Some(fault);
     }
 
     fn set_timer(&mut self, after: i64, wakes: Wakes) {
@@ -348,10 +362,10 @@ fn as_actor(shared: &Rc<Shared>) -> Option<&Actor> {
 struct Parked;
 
 impl Resume for Parked {
-    fn resume(&mut self, _ctx: &mut Ctx<'_>, last: Option<Value>) -> Result<Next, Fault> {
+    fn resume(&mut self, ctx: &mut Ctx<'_>, last: Option<Value>) -> Result<Next, Fault> {
         match last {
             Some(value) => Ok(Next::Done(value)),
-            None => Err(Box::new(Stop::Wait)),
+            None => Err(ctx.core.exact.tasks.wait()),
         }
     }
 }
@@ -397,6 +411,46 @@ impl Core {
         })
     }
 
+    /// A task that is about to run an actor's handler, and its turn.
+    fn handler_task(&mut self, call: Rc<Call>, actor: Rc<Shared>, place: (u32, u32)) -> Rc<Shared> {
+        if let Some(mut shared) = self.exact.tasks.used.pop()
+            && let Some(Body::Task(task)) = Rc::get_mut(&mut shared).map(|shared| &mut shared.0)
+            && let Some(turn) = Rc::get_mut(&mut task.turn)
+        {
+            task.number.set(self.exact.tasks.tasks);
+            task.place = place;
+            turn.open.set(1);
+            turn.call = Some(call);
+            turn.actor = Some(actor);
+            return shared;
+        }
+        let turn = Self::new_turn(Some(call), Some(actor));
+        let task = self.make_task(Value::Nothing, Vec::new(), turn, false, place);
+        if let Some(task) = as_task(&task) {
+            task.state.replace(State::Running);
+        }
+        task
+    }
+
+    /// Keeps the task of a handler that has ended, unless somebody still knows it: a message makes none of its own then.
+    fn recycle(&mut self, mut shared: Rc<Shared>) {
+        const KEPT: usize = 4;
+        if self.exact.tasks.used.len() < KEPT
+            && let Some(Body::Task(task)) = Rc::get_mut(&mut shared).map(|shared| &mut shared.0)
+            && !task.spawned
+            && task.turn.open.get() == 0
+            && let Some(turn) = Rc::get_mut(&mut task.turn)
+        {
+            turn.over.set(false);
+            turn.call = None;
+            turn.actor = None;
+            drop(turn.result.take());
+            turn.faults.get_mut().clear();
+            task.state.replace(State::Running);
+            self.exact.tasks.used.push(shared);
+        }
+    }
+
     /// `spawn`: the callee has been checked.
     pub(crate) fn spawn_task(
         &mut self,
@@ -404,7 +458,7 @@ impl Core {
         args: Vec<Value>,
         place: (u32, u32),
     ) -> Result<Value, Fault> {
-        self.allocate(super::shared::sizes::TASK)?;
+        self.allocate(sizes::TASK)?;
         let turn = self.exact.tasks.turn().unwrap_or_else(|| Self::new_turn(None, None));
         let task = self.make_task(callee, args, turn, true, place);
         self.exact.tasks.ready.push_back(Ready::Task(task.clone(), None));

@@ -83,10 +83,9 @@ impl Machine {
             return Ok(());
         }
         self.core.exact.tasks.current = Some(shared.clone());
-        let outcome;
+        let outcome: Result<(), Fault>;
         match task.state.replace(State::Running) {
             State::New(callee, args) => {
-                self.stack = self.core.exact.tasks.spare.pop().unwrap_or_default();
                 outcome = self.begin(callee, args, task.place);
             }
             State::Parked(strand) => {
@@ -108,6 +107,17 @@ impl Machine {
                 return Ok(());
             }
         }
+        self.go_on(shared, outcome, Some(first))
+    }
+
+    /// Runs the current task, whose frames are in place, until it ends or waits.
+    fn go_on(
+        &mut self,
+        shared: Rc<Shared>,
+        outcome: Result<(), Fault>,
+        first: Option<&Rc<Turn>>,
+    ) -> Result<(), Fault> {
+        let Some(task) = as_task(&shared) else { return Ok(()) };
         let outcome = match outcome {
             Ok(()) => self.run_until_wait(),
             Err(fault) => self.go_on_from(fault),
@@ -130,7 +140,10 @@ impl Machine {
             Ok(false) => {
                 let value = std::mem::take(&mut self.result);
                 self.keep_stack();
-                self.ended(&shared, task, Ok(value), first)
+                self.ended(&shared, task, Ok(value), first)?;
+                drop(self.core.exact.tasks.current.take());
+                self.core.recycle(shared);
+                Ok(())
             }
             Err(fault) => {
                 self.keep_stack();
@@ -152,11 +165,18 @@ impl Machine {
     }
 
     /// The first call of a task; its fuel runs out at the `spawn`, or at the function of an entry.
-    fn begin(&mut self, callee: Value, args: Vec<Value>, place: (u32, u32)) -> Result<(), Fault> {
+    fn begin(
+        &mut self,
+        callee: Value,
+        args: impl IntoIterator<Item = Value>,
+        place: (u32, u32),
+    ) -> Result<(), Fault> {
+        self.stack = self.core.exact.tasks.spare.pop().unwrap_or_default();
         self.room(0);
-        let count = args.len();
-        for (i, arg) in args.into_iter().enumerate() {
-            self.stack[i] = arg;
+        let mut count = 0;
+        for arg in args {
+            self.stack[count] = arg;
+            count += 1;
         }
         let result = self.call(callee, 0, count, Ret::Top, true);
         if result.is_err() && self.frames.is_empty() {
@@ -179,7 +199,7 @@ impl Machine {
         shared: &Rc<Shared>,
         task: &Task,
         result: Result<Value, Fault>,
-        first: &Rc<Turn>,
+        first: Option<&Rc<Turn>>,
     ) -> Result<(), Fault> {
         let turn = task.turn.clone();
         turn.open.set(turn.open.get() - 1);
@@ -220,12 +240,17 @@ impl Machine {
         }
     }
 
-    fn end_turn(&mut self, turn: &Rc<Turn>, fault: Option<Fault>, first: &Rc<Turn>) -> Result<(), Fault> {
+    fn end_turn(
+        &mut self,
+        turn: &Rc<Turn>,
+        fault: Option<Fault>,
+        first: Option<&Rc<Turn>>,
+    ) -> Result<(), Fault> {
         turn.over.set(true);
         let Some(shared) = turn.actor.clone() else {
             // The first turn of the run: its fault is the run's.
             return match fault {
-                Some(fault) if Rc::ptr_eq(turn, first) => Err(fault),
+                Some(fault) if first.is_some_and(|first| Rc::ptr_eq(turn, first)) => Err(fault),
                 _ => Ok(()),
             };
         };
@@ -309,14 +334,15 @@ impl Machine {
             (_, Payload::Values(all)) => {
                 self.core.admit(shared, actor);
                 actor.busy.set(true);
-                let turn = Core::new_turn(Some(letter.call.clone()), Some(shared.clone()));
                 let payload = self.core.array(all)?;
                 let message = self.core.tagged(&letter.call.tag, payload)?;
                 let handler = actor.handler.borrow().clone();
                 let state = actor.state.borrow().clone();
                 let place = strict::function_place(&handler);
-                let task = self.core.make_task(handler, vec![state, message], turn.clone(), false, place);
-                self.step(task, None, &turn)
+                let task = self.core.handler_task(letter.call, shared.clone(), place);
+                self.core.exact.tasks.current = Some(task.clone());
+                let outcome = self.begin(handler, [state, message], place);
+                self.go_on(task, outcome, None)
             }
             (None, Payload::Data(_)) => Ok(()),
         }
