@@ -14,6 +14,8 @@ use std::rc::{Rc, Weak};
 
 /// Bytes that are never collected before.
 const FIRST: i64 = 1 << 20;
+/// Suspects that are never looked through before.
+const SWEEP: usize = 1024;
 
 /// What such a partition is given.
 #[derive(Debug, Clone)]
@@ -49,6 +51,8 @@ pub(crate) struct Exact {
     outside: i64,
     /// Containers that may be part of a cycle.
     shared: Vec<Weak<Shared>>,
+    /// How many of them, or of the captured variables, are looked through for dead ones.
+    sweep_at: [usize; 2],
     pub(crate) tasks: Tasks,
     /// Where the last `return` of a task's first function stands.
     pub(crate) returned: (u32, u32),
@@ -77,6 +81,7 @@ impl Exact {
             crowded: false,
             outside: 0,
             shared: Vec::new(),
+            sweep_at: [SWEEP; 2],
             tasks: Tasks::default(),
             returned: (0, 0),
             stopped: (0, 0),
@@ -200,7 +205,30 @@ impl Core {
 
     /// A task or an actor: what it holds may lead back to it.
     pub(crate) fn known_task(&mut self, shared: &Rc<Shared>) {
-        self.exact.shared.push(Rc::downgrade(shared));
+        self.suspected(Rc::downgrade(shared));
+    }
+
+    /// Remembers a suspect. Dead ones are forgotten when they may be half of all: one that is known keeps its place in the
+    /// host's memory, and an actor counts no byte that would bring a collection nearer.
+    fn suspected(&mut self, suspect: Weak<Shared>) {
+        let all = &mut self.exact.shared;
+        if all.len() >= self.exact.sweep_at[0] {
+            all.retain(|one| one.strong_count() > 0);
+            all.shrink_to(2 * all.len() + SWEEP);
+            self.exact.sweep_at[0] = 2 * all.len() + SWEEP;
+        }
+        all.push(suspect);
+    }
+
+    /// Remembers a captured variable, in the same way.
+    fn known_cell(&mut self, cell: &Rc<CellBox>) {
+        let all = self.cells.get_mut();
+        if all.len() >= self.exact.sweep_at[1] {
+            all.retain(|one| one.strong_count() > 0);
+            all.shrink_to(2 * all.len() + SWEEP);
+            self.exact.sweep_at[1] = 2 * all.len() + SWEEP;
+        }
+        all.push(Rc::downgrade(cell));
     }
 
     /// Something is put into a container that exists already.
@@ -210,7 +238,7 @@ impl Core {
             && let Value::Shared(shared) = holder
             && shared.mark()
         {
-            self.exact.shared.push(Rc::downgrade(shared));
+            self.suspected(Rc::downgrade(shared));
         }
     }
 
@@ -299,14 +327,14 @@ impl Core {
     pub(crate) fn counted_cell(&mut self, value: Value) -> Result<Value, Fault> {
         self.take_bytes(sizes::CELL)?;
         let cell = Rc::new(CellBox::counted(value, sizes::CELL));
-        self.cells.borrow_mut().push(Rc::downgrade(&cell));
+        self.known_cell(&cell);
         Ok(Value::Cell(cell))
     }
 
     /// A captured variable of a state that is restored; its bytes have been counted.
     pub(crate) fn restored_cell(&mut self) -> Rc<CellBox> {
         let cell = Rc::new(CellBox::counted(Value::Unbound, sizes::CELL));
-        self.cells.borrow_mut().push(Rc::downgrade(&cell));
+        self.known_cell(&cell);
         cell
     }
 

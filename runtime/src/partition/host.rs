@@ -91,7 +91,7 @@ pub struct Scene {
     pub intent: Option<String>,
 }
 
-/// A host that keeps what it is told, for tests and embedding.
+/// A host that keeps all that it is told, for tests and embedding: it grows with what a program does.
 #[derive(Debug, Default)]
 pub struct Memory {
     /// Prints, one element each.

@@ -88,6 +88,8 @@ pub(crate) struct Outcome {
 pub(crate) struct Alive {
     count: Cell<usize>,
     bytes: Cell<i64>,
+    /// Fuel between two looks, if the host wants another than the usual.
+    slice: Cell<Option<i64>>,
 }
 
 impl Alive {
@@ -99,6 +101,10 @@ impl Alive {
     /// Bytes of their heaps, their sources and the messages that wait for them.
     pub(crate) fn bytes(&self) -> i64 {
         self.bytes.get()
+    }
+
+    pub(crate) fn set_slice(&self, fuel: i64) {
+        self.slice.set(Some(fuel));
     }
 
     pub(crate) fn use_more(&self, bytes: i64) {
@@ -160,6 +166,7 @@ impl Sandbox {
         };
         let mut core = Core::exact(program, terms, Some(limits.fuel), Gate::closed(), Box::new(Nowhere));
         core.exact.hosts = hosts;
+        core.slice = alive.slice.get().unwrap_or(core.slice);
         alive.count.set(alive.count() + 1);
         alive.use_more(source);
         Self {

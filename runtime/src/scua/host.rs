@@ -19,6 +19,7 @@ pub struct Script {
     functions: Vec<HostFunction>,
     on_sandbox: Option<OnSandbox>,
     most: Option<Limits>,
+    slice: Option<i64>,
 }
 
 /// How a script ended.
@@ -43,6 +44,7 @@ impl Script {
             functions: Vec::new(),
             on_sandbox: None,
             most: None,
+            slice: None,
         }
     }
 
@@ -78,6 +80,14 @@ impl Script {
     #[must_use]
     pub fn sandbox_limits(mut self, most: Limits) -> Self {
         self.most = Some(most);
+        self
+    }
+
+    /// Fuel between two looks at the host (its `tick`, and whether it interrupts), from 1 up; 16,384 unless it is said. The
+    /// program can't tell.
+    #[must_use]
+    pub fn look_every(mut self, fuel: u32) -> Self {
+        self.slice = Some(i64::from(fuel.max(1)));
         self
     }
 
@@ -118,7 +128,12 @@ impl Script {
 
     fn made(self, host: Box<dyn Host>) -> Result<Live, LoadError> {
         let program = Rc::new(self.compile()?);
-        let additions = Additions { functions: self.functions, on_sandbox: self.on_sandbox, most: self.most };
+        let additions = Additions {
+            functions: self.functions,
+            on_sandbox: self.on_sandbox,
+            most: self.most,
+            slice: self.slice,
+        };
         Ok(Live::new(program, self.grants, additions, host))
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct Additions {
     pub(super) functions: Vec<HostFunction>,
     pub(super) on_sandbox: Option<OnSandbox>,
     pub(super) most: Option<Limits>,
+    pub(super) slice: Option<i64>,
 }
 
 /// A program that is there.
@@ -79,6 +80,11 @@ impl Live {
         core.exact.hosts = additions.functions.into();
         core.exact.tasks.virtual_time = grants.virtual_time;
         core.exact.tasks.started = started;
+        if let Some(slice) = additions.slice {
+            core.slice = slice;
+            core.exact.tasks.sandboxes.set_slice(slice);
+            core.next_look();
+        }
         if let Some(on_sandbox) = additions.on_sandbox {
             core.keep.insert("hosts", Box::new(on_sandbox));
         }

@@ -1,11 +1,18 @@
 //! A thousand random programs: the same output, errors, exit status, fuel and bytes each time, on another thread too, whose
 //! records are hashed with another seed, and with nothing that was made before it.
+//!
+//! The language leaves a scheduler nothing to choose: ready tasks and actors with messages stand in one queue and what
+//! becomes ready goes to its end, deadlines that are equal fire in order of their creation, and a sandbox's turn is one step
+//! (its reference, sections 7 and 10.2). So no seed permutes the queue. What a host does choose is when it looks at a
+//! program and what else runs then on the same thread; those are drawn here, and no program can tell.
 
 use super::Dice;
+use policies::audit::Entry;
 use policies::ceiling::Ceiling;
-use runtime::partition::host::Memory;
-use runtime::scua::Script;
+use runtime::partition::boundary::Data;
+use runtime::partition::host::{Host, Memory};
 use runtime::scua::program::Grants;
+use runtime::scua::{Live, Script};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -111,11 +118,19 @@ let keeper = actor(fn(s, m)
 
 type Seen = (Vec<String>, Vec<String>, i32, u64, u64);
 
-fn seen(source: &str) -> Seen {
-    let host = Rc::new(RefCell::new(Memory::default()));
+fn script(source: &str) -> Script {
     let granted = Ceiling::parse("stdout,sandbox_run").expect("a ceiling");
     let grants = Grants { granted, fuel: Some(200_000), memory: Some(2 << 20), ..Grants::nothing() };
-    let started = Script::new("r.scua", source).grants(grants).start(Box::new(host.clone()));
+    Script::new("r.scua", source).grants(grants)
+}
+
+fn seen(source: &str) -> Seen {
+    let host = Rc::new(RefCell::new(Memory::default()));
+    seen_by(script(source), source, host.clone(), Box::new(host))
+}
+
+fn seen_by(script: Script, source: &str, host: Rc<RefCell<Memory>>, outside: Box<dyn Host>) -> Seen {
+    let started = script.start(outside);
     let live = started.unwrap_or_else(|e| panic!("{e}\n{source}"));
     let bytes = live.bytes();
     let outcome = live.finish();
@@ -140,4 +155,104 @@ fn a_thousand_random_programs_are_the_same_each_time() {
     // They do something: most end well, some fault, and some meet a limit.
     let well = here.iter().filter(|seen| seen.2 == 0).count();
     assert!((100..1000).contains(&well), "{well} of 1000 end well");
+}
+
+/// A host that runs something else whenever it is told of the end of a slice.
+struct Busy {
+    memory: Rc<RefCell<Memory>>,
+    dice: Dice,
+    others: Vec<Live>,
+    turns: Rc<RefCell<usize>>,
+}
+
+impl Host for Busy {
+    fn print(&mut self, text: &str) {
+        self.memory.print(text);
+    }
+    fn eprint(&mut self, text: &str) {
+        self.memory.eprint(text);
+    }
+    fn audit(&mut self, entry: Entry) {
+        self.memory.audit(entry);
+    }
+    fn tick(&mut self) {
+        *self.turns.borrow_mut() += 1;
+        if self.dice.roll(8) == 0 {
+            let which = self.dice.roll(self.others.len());
+            let times = Data::Int(1 + self.dice.roll(3) as i64);
+            self.others[which].call("turn", &[times]).expect("another program goes on");
+        }
+    }
+}
+
+/// Programs that stay and are called in between: with records, cycles, tasks and sandboxes of their own.
+const OTHERS: [&str; 2] = [
+    "let all = {}
+fn turn(n)
+  for i = 1, n do let r = { i = i }; r.me = r; all[`k{i}`] = [all, r] end
+  let t = spawn do pause(); return len(all) end
+  return join(t)
+end",
+    "import sandbox
+fn turn(n) return payload(sandbox.run(\"fn main(n) let a = []; for i = 1, n do a = [a, i] end; return n end\", n)) end",
+];
+
+#[test]
+fn no_program_can_tell_when_the_host_looks_or_what_it_does_meanwhile() {
+    let turns = Rc::new(RefCell::new(0));
+    for seed in 0..150 {
+        let source = program(seed);
+        let alone = seen(&source);
+        for round in 0..2 {
+            let mut dice = Dice(seed * 2 + round);
+            let slice = [1, 7, 50, 333, 2000][dice.roll(5)];
+            let others = OTHERS.map(|text| {
+                let granted = Ceiling::parse("sandbox_run").expect("a ceiling");
+                let script = Script::new("o.scua", text).grants(Grants { granted, ..Grants::nothing() });
+                script.start(Box::new(Memory::default())).expect("it compiles")
+            });
+            let memory = Rc::new(RefCell::new(Memory::default()));
+            let busy = Busy { memory: memory.clone(), dice, others: others.into(), turns: turns.clone() };
+            let among = seen_by(script(&source).look_every(slice), &source, memory, Box::new(busy));
+            assert_eq!(alone, among, "looks every {slice}: {source}");
+        }
+    }
+    assert!(*turns.borrow() > 1000, "{} looks", turns.borrow());
+}
+
+/// Programs that share a thread, each called a little at a time, in an order that is drawn: each as if it were alone.
+#[test]
+fn programs_whose_calls_are_interleaved_are_as_if_alone() {
+    let text = "let n = 0
+let sum = actor(fn(s, m) match m
+  Add([x]) -> return s + x
+  Get([]) -> do reply(s); return s end
+ end end, 0)
+fn step(x) n = n + 1; tell sum.Add(x * n); spawn do pause(); n = n + x end; return n end
+fn end_of() return [n, ask sum.Get()] end";
+    let start = || script(text).start(Box::new(Memory::default())).expect("it compiles");
+    let finish = |mut live: Live| {
+        let answer = live.call("end_of", &[]).expect("it answers");
+        (answer, live.fuel_used(), live.bytes())
+    };
+    let inputs = |program: i64| (0..30).map(move |i| program * 100 + i % 7);
+    let alone: Vec<_> = (0..5)
+        .map(|program| {
+            let mut live = start();
+            inputs(program).for_each(|x| drop(live.call("step", &[Data::Int(x)]).expect("it runs")));
+            finish(live)
+        })
+        .collect();
+    for seed in 0..10 {
+        let mut dice = Dice(seed);
+        let mut all: Vec<_> = (0..5).map(|program| (start(), inputs(program).peekable())).collect();
+        while all.iter_mut().any(|(_, left)| left.peek().is_some()) {
+            let (live, left) = &mut all[dice.roll(5)];
+            if let Some(x) = left.next() {
+                live.call("step", &[Data::Int(x)]).expect("it runs");
+            }
+        }
+        let among: Vec<_> = all.into_iter().map(|(live, _)| finish(live)).collect();
+        assert_eq!(alone, among, "seed {seed}");
+    }
 }
