@@ -1,6 +1,6 @@
 //! The same job by this runtime, by Lua 5.4 (mlua) and by WebAssembly (wasmtime), and what an actor's message costs.
 //!
-//! `cd runtime/benches/peers && cargo bench`
+//! `cd runtime/benches/peers && cargo bench`; `--no-default-features` leaves out WebAssembly, which takes minutes to compile.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use policies::ceiling::Ceiling;
@@ -13,6 +13,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 const LINE: &str = "fn main(input) return input * 2 end";
+#[cfg(feature = "wasmtime")]
 const WASM: &str =
     "(module (func (export \"main\") (param i64) (result i64) local.get 0 i64.const 2 i64.mul))";
 
@@ -38,16 +39,20 @@ fn one_line(c: &mut Criterion) {
             lua.load(source).call::<i64>(21).expect("an answer")
         });
     });
-    let engine = wasmtime::Engine::default();
-    let module = wasmtime::Module::new(&engine, WASM).expect("a module");
-    group.bench_function("wasmtime: a compiled module instantiated and called", |b| {
-        b.iter(|| {
-            let mut store = wasmtime::Store::new(&engine, ());
-            let instance = wasmtime::Instance::new(&mut store, black_box(&module), &[]).expect("an instance");
-            let main = instance.get_typed_func::<i64, i64>(&mut store, "main").expect("main");
-            main.call(&mut store, 21).expect("an answer")
+    #[cfg(feature = "wasmtime")]
+    {
+        let engine = wasmtime::Engine::default();
+        let module = wasmtime::Module::new(&engine, WASM).expect("a module");
+        group.bench_function("wasmtime: a compiled module instantiated and called", |b| {
+            b.iter(|| {
+                let mut store = wasmtime::Store::new(&engine, ());
+                let instance =
+                    wasmtime::Instance::new(&mut store, black_box(&module), &[]).expect("an instance");
+                let main = instance.get_typed_func::<i64, i64>(&mut store, "main").expect("main");
+                main.call(&mut store, 21).expect("an answer")
+            });
         });
-    });
+    }
     group.finish();
 }
 
