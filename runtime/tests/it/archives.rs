@@ -50,10 +50,10 @@ fn taken(archive: &[u8], kind: &str, lines: &[&str]) {
 fn zipped(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, content) in files {
-        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
-        zip.write_all(content).unwrap();
+        zip.start_file(*name, SimpleFileOptions::default()).expect("an archive in memory");
+        zip.write_all(content).expect("an archive in memory");
     }
-    zip.finish().unwrap().into_inner()
+    zip.finish().expect("an archive in memory").into_inner()
 }
 
 /// The archive with one name, of the same length, in the place of another one.
@@ -103,11 +103,11 @@ fn two_entries_of_a_zip_are_never_one_file() {
 #[test]
 fn links_and_devices_in_a_zip_are_refused() {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    zip.add_symlink("link", "/etc/passwd", SimpleFileOptions::default()).unwrap();
-    let link = zip.finish().unwrap().into_inner();
+    zip.add_symlink("link", "/etc/passwd", SimpleFileOptions::default()).expect("an archive in memory");
+    let link = zip.finish().expect("an archive in memory").into_inner();
     refused(&link, "zip", "a link: \"link\"");
     // The mode stands in the upper half of the outer attributes.
-    let list = link.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    let list = link.windows(4).position(|four| four == b"PK\x01\x02").expect("an archive in memory");
     for (mode, why) in
         [(0o020_666_u16, "a device"), (0o010_666, "a device, pipe"), (0o160_000, "kind is none")]
     {
@@ -131,7 +131,7 @@ fn a_zip_that_grows_without_end_is_refused() {
     assert_eq!(extracted(&three, "zip", "{\"max_entries\": 3}").output.len(), 4);
     // A size that is a lie: what comes out counts.
     let mut lie = bomb.clone();
-    let list = lie.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    let list = lie.windows(4).position(|four| four == b"PK\x01\x02").expect("an archive in memory");
     lie[list + 24..list + 28].copy_from_slice(&7_u32.to_le_bytes());
     let ran = extracted(&lie, "zip", "");
     assert!(ran.output[0].contains("is damaged"), "{:?}", ran.output);
@@ -165,7 +165,7 @@ fn entry(out: &mut Vec<u8>, name: &[u8], kind: EntryType, content: &[u8]) {
     header.set_size(content.len() as u64);
     header.set_mode(0o644);
     if kind.is_symlink() || kind.is_hard_link() {
-        header.set_link_name("/etc/passwd").unwrap();
+        header.set_link_name("/etc/passwd").expect("an archive in memory");
     }
     header.set_cksum();
     out.extend_from_slice(header.as_bytes());
@@ -184,8 +184,8 @@ fn tarred(entries: &[(&[u8], EntryType, &[u8])]) -> Vec<u8> {
 
 fn gzipped(bytes: &[u8]) -> Vec<u8> {
     let mut to = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    to.write_all(bytes).unwrap();
-    to.finish().unwrap()
+    to.write_all(bytes).expect("an archive in memory");
+    to.finish().expect("an archive in memory")
 }
 
 /// One field of pax: its length counts itself.
@@ -265,7 +265,7 @@ fn a_tar_that_grows_or_is_cut_is_refused() {
     taken(&good[..2560], "tar", &["{entries: 2, bytes: 1001}", "out/a 1000", "out/b 1"]);
     // A size that no file has.
     let mut header = Header::new_gnu();
-    header.set_path("x").unwrap();
+    header.set_path("x").expect("an archive in memory");
     header.set_size(u64::MAX >> 1);
     header.set_cksum();
     refused(header.as_bytes(), "tar", "the archive holds more than 268435456 bytes");
