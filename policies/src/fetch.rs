@@ -220,6 +220,30 @@ pub struct Prompt {
     pub system: String,
     /// Tokens of the answer at most.
     pub most_tokens: u32,
+    /// For what it is asked.
+    pub purpose: Purpose,
+    /// What the text is.
+    pub form: Form,
+}
+
+/// For what a model is asked: the capability that it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// An operation: `llm`.
+    Operation,
+    /// A judgement: `judge`.
+    Judgement,
+}
+
+/// What a prompt's text is, and its answer's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// One question, one text.
+    Text,
+    /// [`Turns`](crate::turns::Turns) as JSON; the answer is [`Spoken`](crate::turns::Spoken) as JSON.
+    Turns,
 }
 
 /// What became of a request. The body stands beside it.

@@ -27,5 +27,6 @@ pub mod request;
 #[cfg(test)]
 mod schema;
 pub mod scope;
+pub mod turns;
 pub mod units;
 pub mod wire;

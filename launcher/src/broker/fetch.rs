@@ -20,10 +20,11 @@ use policies::{
     broker::{Answer, MOST_PIECE},
     capability::Capability,
     ceiling::{Ceiling, Grant, check_form},
-    fetch::{Aim, Failure, Fetch, MOST_BODY, ModelState, Outcome, Prompt, unfit},
+    fetch::{Aim, Failure, Fetch, Form, MOST_BODY, ModelState, Outcome, Prompt, Purpose, unfit},
     layer::Layer,
     plan::{NamedNetwork, Plan},
     scope::Target,
+    turns::Turns,
 };
 use std::{
     fs::File,
@@ -127,6 +128,12 @@ impl Outside {
 }
 
 impl Model {
+    /// Whether a program under this ceiling may ask one at all.
+    #[must_use]
+    pub fn may_be_asked(ceiling: &Ceiling) -> bool {
+        [Capability::Llm, Capability::Judge].iter().any(|capability| ceiling.has(*capability))
+    }
+
     /// From the host's variables; `None`: no provider is named.
     ///
     /// `variable` reads those that may come from a program that started this one, `host` only the launcher's own: where
@@ -175,6 +182,8 @@ enum Of {
 struct Pending {
     id: u32,
     of: Of,
+    /// By which it was granted.
+    capability: Capability,
     /// Host and port, for the audit.
     target: String,
 }
@@ -250,6 +259,7 @@ impl Outgoing {
             timeout_ms: fetch.timeout_ms,
             most: fetch.most,
             provider: None,
+            form: Form::Text,
         };
         if self.program.is_none() {
             let network = NamedNetwork::of_language(ceiling)
@@ -258,7 +268,7 @@ impl Outgoing {
         }
         let Some(client) = &mut self.program else { return Err(No::kernel(Errno::ECHILD)) };
         client.begin(&job, body.as_ref().map(|(file, _)| file.as_fd())).map_err(No::kernel)?;
-        self.pending = Some(Pending { id, of: Of::Program, target });
+        self.pending = Some(Pending { id, of: Of::Program, capability: Capability::Net, target });
         Ok(())
     }
 
@@ -270,8 +280,12 @@ impl Outgoing {
         ceiling: &Ceiling,
     ) -> Result<Option<Reply>, No> {
         let body = self.collected()?;
-        if !ceiling.covers(Capability::Llm, Target::Whole) {
-            return Err(No::ceiling(Capability::Llm, None));
+        let capability = match prompt.purpose {
+            Purpose::Operation => Capability::Llm,
+            Purpose::Judgement => Capability::Judge,
+        };
+        if !ceiling.covers(capability, Target::Whole) {
+            return Err(No::ceiling(capability, None));
         }
         let Some(model) = &self.outside.model else { return outcome(&Outcome::Offline).map(Some) };
         let left = match self.outside.budget() {
@@ -288,7 +302,17 @@ impl Outgoing {
         }
         let text = String::from_utf8(text).map_err(|_| No::misuse("a prompt that is not UTF-8"))?;
         let most = prompt.most_tokens.clamp(1, MOST_TOKENS).min(left.max(1));
-        let request = model.provider.body(&model.name, &prompt.system, &text, most);
+        let request = match prompt.form {
+            Form::Text => model.provider.body(&model.name, &prompt.system, &text, most),
+            Form::Turns => {
+                let turns: Turns = serde_json::from_str(&text)
+                    .map_err(|_| No::misuse("a conversation that can't be read"))?;
+                if let Some(why) = turns.unfit() {
+                    return Err(No::misuse(why));
+                }
+                model.provider.conversation(&model.name, &turns, most)
+            }
+        };
         let mut file = memory_file::empty().map(File::from).map_err(No::kernel)?;
         file.write_all(&request).and_then(|()| file.rewind()).map_err(|_| No::kernel(Errno::EIO))?;
         let target = format!("{}:{}", model.at.target.host, model.at.target.port);
@@ -304,6 +328,7 @@ impl Outgoing {
             timeout_ms: MODEL_MS,
             most: 0,
             provider: Some(model.provider),
+            form: prompt.form,
         };
         if self.model.is_none() {
             let grant = Grant::new(Capability::Net, Some(&target)).map_err(|_| No::kernel(Errno::EINVAL))?;
@@ -313,7 +338,7 @@ impl Outgoing {
         }
         let Some(client) = &mut self.model else { return Err(No::kernel(Errno::ECHILD)) };
         client.begin(&job, Some(file.as_fd())).map_err(No::kernel)?;
-        self.pending = Some(Pending { id, of: Of::Model, target });
+        self.pending = Some(Pending { id, of: Of::Model, capability, target });
         Ok(None)
     }
 
@@ -372,11 +397,7 @@ impl Outgoing {
     /// Takes what has become of the request: its number, the answer, and the entry about it.
     pub(super) fn take(&mut self, now: Instant) -> Option<(u32, Result<Reply, No>, Entry)> {
         let Done { outcome, body, bytes, granted, account, unread } = self.client()?.take(now)?;
-        let Pending { id, of, target } = self.pending.take()?;
-        let capability = match of {
-            Of::Program => Capability::Net,
-            Of::Model => Capability::Llm,
-        };
+        let Pending { id, of, capability, target } = self.pending.take()?;
         if let Outcome::Said { tokens } = outcome {
             self.calls += 1;
             self.used = self.used.saturating_add(tokens);

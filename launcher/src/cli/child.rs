@@ -153,7 +153,7 @@ fn run(order: Order) -> Result<Report, Error> {
     };
     // Its own variables alone: a program starts without its caller's keys. Where a provider is, only the host says.
     let own = order.env.clone();
-    let model = if order.ceiling.has(Capability::Llm) {
+    let model = if Model::may_be_asked(&order.ceiling) {
         Model::read(&|name| own.get(name).cloned(), &|name| env::var(name).ok())
             .map_err(|what| Error::Usage { what, remedy: "set it in the `env` of run_program".into() })?
     } else {

@@ -327,7 +327,8 @@ pub(super) fn start(
 
 /// Whether the supervisor's side may have to speak for the runtime, or for a program that it starts.
 fn reaches_out(lending: Option<&Lending>) -> bool {
-    let outside = [Capability::Net, Capability::Llm, Capability::SandboxRun, Capability::Exec];
+    let outside =
+        [Capability::Net, Capability::Llm, Capability::Judge, Capability::SandboxRun, Capability::Exec];
     lending.is_some_and(|lending| outside.iter().any(|capability| lending.ceiling.has(*capability)))
 }
 

@@ -18,7 +18,6 @@ use crate::{
 };
 use nix::sys::signal::Signal;
 use policies::{
-    capability::Capability,
     ceiling::Ceiling,
     plan::Stream,
     report::{Report, Verdict},
@@ -179,7 +178,7 @@ fn of_program(
 
 /// The model, for a program that may ask one. Tests and checks are the same whether the host has one or not.
 pub(super) fn model(args: &RunArgs, mode: Mode, ceiling: &Ceiling) -> Result<Option<Model>, Error> {
-    if !matches!(mode, Mode::Run | Mode::Repl) || !ceiling.has(Capability::Llm) {
+    if !matches!(mode, Mode::Run | Mode::Repl) || !Model::may_be_asked(ceiling) {
         return Ok(None);
     }
     let file = env_file::read(args)?;

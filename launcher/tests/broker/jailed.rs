@@ -3,7 +3,7 @@
 use crate::peer::{Peer, frames, job, send_with_descriptor};
 use policies::{
     broker::{self, Act, Answer, By, How, MOST_MESSAGE, Part, Request, What},
-    fetch::{Fetch, Outcome, Prompt},
+    fetch::{Fetch, Form, Outcome, Prompt, Purpose},
     wire::{self, EndFrame, Frame},
 };
 use std::{
@@ -118,10 +118,10 @@ fn fetch(peer: &mut Peer, port: &str) {
         fetch.fields = vec![(name.into(), value.into())];
         assert_eq!(by(peer, &Request::Fetch(fetch)), By::Misuse, "{method} {name}");
     }
-    assert_eq!(
-        by(peer, &Request::Prompt(Box::new(Prompt { system: String::new(), most_tokens: 1 }))),
-        By::Ceiling
-    );
+    for purpose in [Purpose::Operation, Purpose::Judgement] {
+        let prompt = Prompt { system: String::new(), most_tokens: 1, purpose, form: Form::Text };
+        assert_eq!(by(peer, &Request::Prompt(Box::new(prompt))), By::Ceiling);
+    }
     let reply = peer.ask(&request(&granted));
     assert_eq!(reply.answer, Answer::Beside { bytes: 2 });
     let outcome: Outcome = serde_json::from_slice(&reply.raw).unwrap();

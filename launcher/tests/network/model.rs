@@ -150,3 +150,55 @@ fn an_answer_that_cannot_be_read_is_counted() {
     );
     assert_eq!(server.asked().len(), 1);
 }
+
+#[test]
+fn a_step_carries_a_conversation_and_brings_calls_back() {
+    let server = Server::plain(|asked| {
+        let body = if asked.body.contains("tool_call_id") {
+            r#"{"choices":[{"message":{"content":"It is 7."}}],"usage":{"total_tokens":4}}"#
+        } else {
+            r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"add","arguments":"{\"a\": 3, \"b\": 4}"}}]}}],"usage":{"total_tokens":3}}"#
+        };
+        answer("200 OK", "", body)
+    });
+    let program = r#"let tools be [{"name": "add", "description": "adds", "parameters": {"type": "object"}}]
+let talk be [{"role": "system", "content": "be short"}, {"role": "user", "content": "3 + 4?"}]
+let said be llm_step(talk, tools)
+print(said.done, said.calls[0].name, said.calls[0].arguments.a + said.calls[0].arguments.b)
+set talk to append(talk, said)
+set talk to append(talk, {"role": "tool", "id": said.calls[0].id, "content": "7"})
+print(llm_step(talk, tools))
+print(llm_usage().tokens)
+"#;
+    let left = with(synsema(program).ceiling("llm"), "openai", &server).run();
+    assert_eq!(
+        left.out(),
+        "false add 7\n{role: \"assistant\", content: \"It is 7.\", done: true, calls: []}\n7"
+    );
+    let body: serde_json::Value = serde_json::from_str(&server.asked()[1].body).unwrap();
+    assert_eq!(
+        body["messages"][3],
+        serde_json::json!({"role": "tool", "tool_call_id": "c1", "content": "7"})
+    );
+    let left = with(synsema(program).ceiling("time"), "openai", &server).run();
+    assert!(left.error().contains("llm"), "{}", left.error());
+}
+
+#[test]
+fn judgements_are_values_and_have_a_grant_of_their_own() {
+    let program = r#"require judge
+print(judge_whether({"late": true}, "is it late?"), judge_choose("x", "which?", ["yes", "maybe"]), judge_rate("x", "how much?"))
+"#;
+    let server = openai("Yes.");
+    let left = with(synsema(program).ceiling("judge"), "openai", &server).run();
+    assert_eq!((left.out().as_str(), left.report.llm_tokens), ("true yes nothing", 120));
+    let seven = openai("7");
+    assert_eq!(with(synsema(program).ceiling("judge"), "openai", &seven).run().out(), "nothing nothing 7.0");
+    let left = with(synsema(program).ceiling("llm"), "openai", &server).run();
+    assert!(left.error().contains("Capability not granted: judge"), "{}", left.error());
+    assert_eq!(server.asked().len(), 3);
+    assert_eq!(synsema(program).ceiling("judge").run().out(), "nothing nothing nothing");
+    let left =
+        with(synsema(program).ceiling("judge"), "openai", &server).variable("SYNSEMA_LLM_BUDGET", "1").run();
+    assert_eq!(left.out(), "true nothing nothing");
+}

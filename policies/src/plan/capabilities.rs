@@ -35,14 +35,12 @@ fn is_built(capability: Capability, subject: &Subject) -> bool {
         | Capability::Exec
         | Capability::Net => true,
         Capability::Serve => matches!(subject, Subject::Command { .. }),
-        Capability::SandboxRun | Capability::Db | Capability::Memory | Capability::Llm => {
-            matches!(subject, Subject::Runtime { .. })
-        }
-        Capability::Judge
-        | Capability::Attest
-        | Capability::Sign
-        | Capability::Wallet
-        | Capability::Spend => false,
+        Capability::SandboxRun
+        | Capability::Db
+        | Capability::Memory
+        | Capability::Llm
+        | Capability::Judge => matches!(subject, Subject::Runtime { .. }),
+        Capability::Attest | Capability::Sign | Capability::Wallet | Capability::Spend => false,
     }
 }
 
@@ -160,7 +158,7 @@ fn given(grant: &Grant, subject: &Subject) -> Outcome {
                 "the supervisor's side makes each request, and asks the ceiling itself"
             }
         }),
-        Capability::Llm => {
+        Capability::Llm | Capability::Judge => {
             Outcome::exact("the supervisor's side asks the provider, with a key that isn't here")
         }
         Capability::Serve => {
@@ -173,7 +171,6 @@ fn given(grant: &Grant, subject: &Subject) -> Outcome {
         | Capability::FileRead
         | Capability::FileWrite
         | Capability::Exec
-        | Capability::Judge
         | Capability::Attest
         | Capability::Sign
         | Capability::Wallet

@@ -4,12 +4,23 @@
 use super::{Builtin, Profile};
 
 const fn local(name: &'static str, why: &'static str) -> Builtin {
-    let mut b = Builtin::missing(name, NOT_BUILT);
+    native(name, why, NOT_BUILT)
+}
+
+/// One that would be native, with a reason of its own.
+const fn native(name: &'static str, why: &'static str, missing: &'static str) -> Builtin {
+    let mut b = Builtin::missing(name, missing);
     b.profile = Profile::Native(why);
     b
 }
 
 const NOT_BUILT: &str = "this family of builtins isn't built into this runtime yet";
+const DRAWN: &str = "not built into this runtime: drawing takes a renderer and fonts, which it leaves out; the SVG text can be \
+                     written to a file and drawn elsewhere";
+const COLUMNS: &str = "not built into this runtime: the format takes a library larger than the runtime itself; csv_encode and \
+                       json_encode write tables";
+const IDENTITY: &str = "not built into this runtime: requests show no certificate of the program's";
+const PUSHED: &str = "not built into this runtime: it sends no push messages; http_post reaches a push service that takes them";
 const SERVED: &str = "a server's state is there under `serve` only; `remember` keeps things from run to run";
 const FILES: &str = "this run has no filesystem";
 const CHILDREN: &str = "this run has no child processes";
@@ -23,6 +34,12 @@ macro_rules! table {
         pub(super) const TABLE: &[Builtin] = &[
             $($(local($name, $why),)*)*
             $(Builtin::missing($plain, NOT_BUILT),)*
+            native("mtls_identity", FILES, IDENTITY),
+            native("parquet_read", FILES, COLUMNS),
+            native("parquet_write", FILES, COLUMNS),
+            native("push_send", SOCKETS, PUSHED),
+            Builtin::missing("svg_to_png", DRAWN),
+            Builtin::missing("svg_to_pdf", DRAWN),
             Builtin::missing("state_set", SERVED),
             Builtin::missing("state_get", SERVED),
             Builtin::missing("state_incr", SERVED),
@@ -35,8 +52,7 @@ macro_rules! table {
 table! {
     (FILES, [
         "read_file", "read_file_bytes", "file_exists", "file_info", "list_dir", "grep", "write_file", "append_file",
-        "edit_file", "delete_file", "delete_dir", "cwd", "zip_create", "tar_create", "zip_extract", "tar_extract",
-        "render", "mtls_identity", "parquet_read", "parquet_write",
+        "edit_file", "delete_file", "delete_dir", "cwd",
     ]),
     (CHILDREN, ["proc_spawn"]),
     (HUB, [
@@ -46,7 +62,7 @@ table! {
     ]),
     (SOCKETS, [
         "ws_connect", "ws_send", "ws_recv", "ws_close", "tcp_connect", "tcp_listen", "tcp_accept", "tcp_send",
-        "tcp_recv", "tcp_close", "push_send",
+        "tcp_recv", "tcp_close",
     ]),
     (DATABASE, [
         "mongo_find", "mongo_insert",
@@ -54,8 +70,8 @@ table! {
     ]),
     (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);
     plain [
-        "pipe", "pipe_send", "pipe_recv", "pipe_close", "term_open", "llm_step", "svg_to_png",
-        "svg_to_pdf", "trace_of", "private", "declassify", "label_of", "is_private", "spend", "spend_total",
+        "pipe", "pipe_send", "pipe_recv", "pipe_close", "term_open",
+        "trace_of", "private", "declassify", "label_of", "is_private", "spend", "spend_total",
         "attest", "attest_key", "attestation_verify", "groth16_verify", "jwt_sign", "jwt_verify",
         "jwt_decode", "totp", "totp_verify", "captoken_create", "captoken_verify", "oidc_verify",
         "http_signature_verify", "webauthn_verify", "evm_call", "evm_send", "abi_encode", "abi_decode",

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use policies::{
     broker::{Act, Child, DESCRIPTOR, How, MOST_PIECE, Part, Profile, Ran, Request, What},
     ceiling::Ceiling,
-    fetch::{Fetch, Outcome, Prompt},
+    fetch::{Fetch, Form, Outcome, Prompt, Purpose},
     wire::{self, EndFrame, ErrorFrame, Frame, Job, JobHeader, Mode, Needs},
 };
 use runtime::broker::{Broker, Reply};
@@ -125,9 +125,8 @@ fn act(line: &str, header: &JobHeader, broker: &mut Broker) -> String {
                 most: 1000,
             })),
         ),
-        "prompt" => {
-            asked(broker, &Request::Prompt(Box::new(Prompt { system: String::new(), most_tokens: 1 })))
-        }
+        "prompt" => asked(broker, &prompt(Purpose::Operation)),
+        "judge" => asked(broker, &prompt(Purpose::Judgement)),
         // A child that may do everything, whose one act is the rest of the line.
         "child" => child(broker, rest),
         _unknown => "no such act".to_owned(),
@@ -140,6 +139,12 @@ fn told(answer: &Result<usize, Errno>) -> String {
 
 fn opened(path: &str, flags: i32) -> String {
     told(&call(libc::SYS_openat, [int(libc::AT_FDCWD), leak(path.as_bytes()), flags as usize, 0o600, 0, 0]))
+}
+
+/// A prompt that says nothing.
+fn prompt(purpose: Purpose) -> Request {
+    let prompt = Prompt { system: String::new(), most_tokens: 1, purpose, form: Form::Text };
+    Request::Prompt(Box::new(prompt))
 }
 
 fn asked(broker: &mut Broker, request: &Request) -> String {

@@ -155,9 +155,19 @@ pub(super) fn rows(capability: Capability) -> Rows {
             pure: Pure::Stays("the page has it so: a model is not this machine"),
         },
         Capability::Judge => Rows {
-            native: NO_NETWORK,
-            language: not_built("require judge\njudge_open(\"x\")", "judge_open"),
-            pure: Pure::Stays("not built"),
+            native: Native::Held {
+                without: "stdout",
+                refused: &[NO_SOCKET, Refused("judge x", "Ceiling", Some((Layer::Broker, "")))],
+                twin: Twin::Works("stdout,judge", &[("judge x", "offline")]),
+            },
+            language: Language::Built(Built {
+                program: "require judge\nlet x be judge_whether(1, \"is it one?\")\nprint(\"reached\")",
+                beside: "stdout",
+                grant: "judge",
+                denied: "Capability not granted: judge",
+                check: "judge",
+            }),
+            pure: Pure::Stays("the page has it so: a model is not this machine"),
         },
         Capability::SandboxRun => Rows {
             native: Native::Held {

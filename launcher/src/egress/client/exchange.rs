@@ -100,7 +100,8 @@ impl Exchange<'_> {
                     Ok(())
                 });
                 let read = got.and_then(|()| {
-                    model::read(provider, status, sent, &said).map_err(|why| Failed::new(Failure::Io, why))
+                    model::read((provider, self.job.form), status, sent, &said)
+                        .map_err(|why| Failed::new(Failure::Io, why))
                 });
                 // A model has worked for what can't be read, too.
                 let unread = if (200..300).contains(&status) { model::about(sent, said.len()) } else { 0 };

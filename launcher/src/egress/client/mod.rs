@@ -38,7 +38,7 @@ use nix::{
     },
 };
 use policies::{
-    fetch::{Failure, Outcome},
+    fetch::{Failure, Form, Outcome},
     plan::NamedNetwork,
 };
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,8 @@ pub(crate) struct Job {
     pub(crate) most: u64,
     /// Whose answer is to be read, if a model's.
     pub(crate) provider: Option<Provider>,
+    /// What is read from it.
+    pub(crate) form: Form,
 }
 
 /// What the process tells of a request.

@@ -1,7 +1,10 @@
-//! The model behind `reason`, `decide`, `analyze` and `generate`: one prompt through the broker.
+//! The model behind `reason`, `decide`, `analyze` and `generate`, `llm_step` and `judge_*`: one prompt through the broker.
 //!
 //! The program's side never learns where the model is or with which key it is asked. Where none is set up, or its budget
 //! is used up, or it doesn't answer, a text in brackets says so: a program goes on without.
+
+mod judge;
+mod step;
 
 use super::{Args, Builtin, CallArgs, Cost, Ctx, Next, Resume};
 use crate::broker::Reply;
@@ -11,12 +14,14 @@ use crate::vm::trap::{Fault, denied};
 use crate::vm::value::Value;
 use policies::broker::{By, Request};
 use policies::capability::Capability;
-use policies::fetch::{ModelState, Outcome, Prompt};
+use policies::fetch::{Form, ModelState, Outcome, Prompt, Purpose};
 use std::io::Read;
 use std::rc::Rc;
 
 /// Tokens of an answer, unless `max_tokens` says otherwise.
 const TOKENS: u32 = 1024;
+/// What the operations of the grammar are.
+const OPERATION: (Purpose, Form) = (Purpose::Operation, Form::Text);
 /// Bytes of an answer that are taken.
 const MOST: u64 = 4 << 20;
 
@@ -24,6 +29,12 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("llm_available", &[], 0, available).cost(Cost::Flat),
     Builtin::new("llm_usage", &[], 0, usage).cost(Cost::Flat),
     Builtin::calls("llm_stream", &["prompt", "context", "fn"], 3, stream),
+    Builtin::new("llm_step", &["messages", "tools", "max_tokens"], 1, step::step).named(3).cost(Cost::Own),
+    Builtin::new("judge_whether", &["state", "question"], 2, judge::whether).cost(Cost::Own),
+    Builtin::new("judge_choose", &["state", "question", "options"], 3, judge::choose).cost(Cost::Own),
+    Builtin::new("judge_rate", &["state", "question", "low", "high"], 2, judge::rate)
+        .named(4)
+        .cost(Cost::Own),
 ];
 
 /// What came of a prompt.
@@ -59,7 +70,13 @@ fn usage(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> Result<Value, Fault> {
 }
 
 /// One prompt. The gate has been asked.
-fn prompt(ctx: &mut Ctx<'_>, system: &str, text: &str, most_tokens: u32) -> Result<Said, Fault> {
+fn prompt(
+    ctx: &mut Ctx<'_>,
+    system: &str,
+    text: &str,
+    most_tokens: u32,
+    (purpose, form): (Purpose, Form),
+) -> Result<Said, Fault> {
     ctx.core.host.flush();
     let not = |why: &str| Ok(Said::Not(format!("[llm unavailable: {why}]")));
     // A run without a supervisor is one without a model.
@@ -69,7 +86,7 @@ fn prompt(ctx: &mut Ctx<'_>, system: &str, text: &str, most_tokens: u32) -> Resu
     if let Some(why) = crate::web::send_ahead(ctx, text.as_bytes())? {
         return not(&why);
     }
-    let request = Request::Prompt(Box::new(Prompt { system: system.to_owned(), most_tokens }));
+    let request = Request::Prompt(Box::new(Prompt { system: system.to_owned(), most_tokens, purpose, form }));
     let (outcome, body, bytes) = match ctx.core.host.broker(&request, &[]) {
         Ok(Reply::Beside { outcome, body, bytes }) => (outcome, body, bytes),
         Ok(Reply::Refused(refused)) if refused.by == By::Ceiling => {
@@ -130,7 +147,7 @@ pub(super) fn operation(
     }
     let mut ctx = Ctx { core, place, name };
     ctx.charge(text.len() as u64 / 32)?;
-    Ok(match prompt(&mut ctx, system, &text, most)? {
+    Ok(match prompt(&mut ctx, system, &text, most, OPERATION)? {
         Said::Text(answer) => match (name, subject.as_list()) {
             ("decide", Some(options)) => chosen(options, &answer).unwrap_or(Value::string(answer)),
             _ => Value::string(answer),
@@ -162,7 +179,7 @@ fn stream(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fau
         text.push_str(&format!("\n\ncontext:\n{}", display(args.at(1))));
     }
     ctx.charge(text.len() as u64 / 32)?;
-    let said = match prompt(ctx, "Answer in plain text.", &text, TOKENS)? {
+    let said = match prompt(ctx, "Answer in plain text.", &text, TOKENS, OPERATION)? {
         Said::Text(text) | Said::Not(text) => text,
         Said::Offline => "[generation pending]".to_owned(),
     };
