@@ -480,6 +480,7 @@ impl<'p> Watch<'p> {
         let ended = broker
             .child_ended(&mut |entry| audit.add(entry), &mut |cpu| over = watcher.child_spent(cpu, nest));
         watcher.keep(KeptFree::default(), nest);
+        self.tokens = broker.tokens();
         if let Err(breach) = ended {
             self.breach(&breach);
         }
