@@ -48,6 +48,15 @@ pub enum Error {
         #[source]
         source: Errno,
     },
+    /// A served port that can't be listened on.
+    #[error("listen on {address} for the program")]
+    Listen {
+        /// Of the host.
+        address: std::net::SocketAddr,
+        /// The kernel's answer.
+        #[source]
+        source: Errno,
+    },
     /// The supervisor lost a means that it needs.
     #[error("supervise the jail: {act}")]
     Supervise {
@@ -97,6 +106,14 @@ impl Error {
             }
             Self::Command(error) => Some(error.help().into()),
             Self::File { .. } | Self::Supervise { .. } => None,
+            Self::Listen { source, .. } => match source {
+                Errno::EADDRINUSE => Some("end what listens there, or serve another port".into()),
+                Errno::EACCES => Some(
+                    "serve a port from 1024 up, or let root lower net.ipv4.ip_unprivileged_port_start (ip(7))".into(),
+                ),
+                Errno::EADDRNOTAVAIL => Some("name an address of this host with --serve-address".into()),
+                _other => None,
+            },
             Self::Step { failure, .. } => Some(step_help(*failure)),
         }
     }
@@ -117,6 +134,7 @@ impl Error {
             | Self::File { .. }
             | Self::Policy(..)
             | Self::Step { .. }
+            | Self::Listen { .. }
             | Self::Supervise { .. } => 125,
         }
     }

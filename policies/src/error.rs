@@ -165,6 +165,12 @@ pub enum Malformed {
         /// Where it was given up.
         last: String,
     },
+    /// `extends` names a file that can't be read.
+    #[error("'extends' names the file '{file}', which can't be read")]
+    ExtendsMissing {
+        /// As written.
+        file: String,
+    },
     /// Any of the above, in a policy file.
     #[error("{file}:{line}:{column}: {fault}")]
     InPolicy {
@@ -202,6 +208,7 @@ impl Malformed {
             | Self::Variable { .. }
             | Self::Toml { .. }
             | Self::ExtendsTooDeep { .. }
+            | Self::ExtendsMissing { .. }
             | Self::InPolicy { .. } => 0,
         };
         (column.max(1), self)
@@ -235,6 +242,10 @@ impl Malformed {
             Self::Toml { .. } => "the keys of a policy stand in policies/schema/policy.json".to_owned(),
             Self::ExtendsTooDeep { .. } => {
                 "a policy must not extend itself, not by way of others either".to_owned()
+            }
+            Self::ExtendsMissing { .. } => {
+                "the path is taken from the folder of the policy that says so; a file of at most 1 MiB"
+                    .to_owned()
             }
             Self::InPolicy { fault, .. } => fault.help(),
         }

@@ -27,6 +27,9 @@ pub struct Millis(pub u64);
 #[serde(transparent)]
 pub struct Fuel(pub u64);
 
+/// Of the limits that always have an amount.
+const NEVER_NONE: &str = "this limit can't be left out";
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -58,6 +61,9 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let bad = |why| Malformed::Size { text: text.to_owned(), why };
+        if text == "none" {
+            return Err(bad(NEVER_NONE));
+        }
         let (digits, unit) = split_unit(text);
         let unit = match unit {
             "" | "B" => 1,
@@ -93,6 +99,9 @@ impl FromStr for Millis {
 
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let bad = |why| Malformed::Time { text: text.to_owned(), why };
+        if text == "none" {
+            return Err(bad(NEVER_NONE));
+        }
         let (digits, unit) = split_unit(text);
         let unit: u64 = match unit {
             "ms" => 1,

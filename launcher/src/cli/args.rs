@@ -98,11 +98,13 @@ fn read_one(
         .about(about)
         .version(env!("CARGO_PKG_VERSION"))
         .max_term_width(100)
+        .after_help(EXIT_CODES)
         .subcommand_required(true)
         .arg_required_else_help(true);
     for entry in lists.iter().copied().flatten() {
         // Only the arguments of the command that was typed are ever made: the start path is short.
-        line = line.subcommand(clap::Command::new(entry.name).about(entry.about).defer(entry.arguments));
+        let made = clap::Command::new(entry.name).about(entry.about).after_help(EXIT_CODES);
+        line = line.subcommand(made.defer(entry.arguments));
     }
     let typed = line.try_get_matches_from_mut(words)?;
     let found = typed.subcommand().and_then(|(name, typed)| {
@@ -113,6 +115,11 @@ fn read_one(
         None => Err(line.error(ErrorKind::MissingSubcommand, "no command was given")),
     }
 }
+
+/// The table of [`super::exit`], under each page of help.
+const EXIT_CODES: &str = "Exit codes: the program's own; 128 + N when signal N ended it; 124 a time limit; 137 another limit;\n\
+    1 out of fuel, or no program of the language; 125 thirdwall refused, failed or was called wrongly; 126 and 127 a\n\
+    command that can't be executed or isn't there. Called as synsema or scua, a wrong call is 2.";
 
 /// Adds the arguments, and keeps the sentence of the command's own entry.
 fn arguments<A: Args>(command: clap::Command) -> clap::Command {
@@ -193,16 +200,15 @@ impl RunArgs {
 
 /// Taken, and without an effect here.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Accepted, without an effect")]
 pub(super) struct AcceptedArgs {
     /// Labels of information flow.
-    #[arg(long)]
+    #[arg(long, help_heading = "Accepted, without an effect")]
     labels: bool,
     /// No just-in-time compiler: there is none.
-    #[arg(long)]
+    #[arg(long, help_heading = "Accepted, without an effect")]
     jitless: bool,
     /// Provider of model operations.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Accepted, without an effect")]
     provider: Option<String>,
 }
 
@@ -455,28 +461,28 @@ pub(super) struct ExecArgs {
 /// What `run` and `exec` share.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct CommonArgs {
-    /// Wall clock time: 500ms, 10s, 5m, or none.
+    /// Wall clock time: 500ms, 10s, 5m, or none. 10s unless given; none for a `run` without a ceiling.
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     pub(super) wall: Option<String>,
-    /// CPU time of all processes together, or none.
+    /// CPU time of all processes together, or none. Unless given, as the wall clock.
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     pub(super) cpu: Option<String>,
-    /// Memory of all processes together: 64M, 1G, or none.
+    /// Memory of all processes together: 64M, 1G, or none. 512M unless given.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub(super) memory: Option<String>,
-    /// Processes and threads, or none.
+    /// Processes and threads, or none. 64 unless given.
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(super) pids: Option<String>,
-    /// Open files of each process.
+    /// Open files of each process. 256 unless given.
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(super) nofile: Option<String>,
-    /// Output bytes, both streams together, or none.
+    /// Output bytes, both streams together, or none. 8M unless given; none for a `run` without a ceiling.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub(super) output: Option<String>,
-    /// Bytes of the scratch folder and /tmp together.
+    /// Bytes of the scratch folder and /tmp together. 64M unless given.
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub(super) disk: Option<String>,
-    /// Time between the request to stop and the kill.
+    /// Time between the request to stop and the kill. 5s unless given.
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     pub(super) grace: Option<String>,
     /// Standard input from a file.
@@ -497,7 +503,7 @@ pub(super) struct CommonArgs {
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
     /// The plan as JSON.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(super) json: bool,
     /// Whose plan.
     #[command(subcommand)]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the place is opened before the program starts, so that no act goes unrecorded for want of one.
 
-use super::args::CommonArgs;
+use super::{args::CommonArgs, given};
 use crate::{error::Error, sys::fd};
 use policies::report::Report;
 use serde::Serialize;
@@ -14,7 +14,12 @@ use std::{
 };
 
 /// The variable that says the same as `--audit`, for the languages' commands.
-const VARIABLE: &str = "SYNSEMA_AUDIT";
+pub(super) const VARIABLE: &str = "SYNSEMA_AUDIT";
+
+/// What the variable says, if anything.
+pub(super) fn variable() -> Option<String> {
+    env::var(VARIABLE).ok().filter(|text| !text.is_empty())
+}
 
 /// The last line. The field order is the order on the wire.
 #[derive(Serialize)]
@@ -54,8 +59,8 @@ impl Audit {
 
     /// What the command line asks for, or else the variable.
     pub(super) fn of_language(common: &CommonArgs) -> Result<Option<Self>, Error> {
-        match (Self::wanted(common)?, env::var(VARIABLE)) {
-            (None, Ok(text)) if !text.is_empty() => Self::open(&text).map(Some),
+        match (Self::wanted(common)?, variable()) {
+            (None, Some(text)) => Self::open(&text).map(Some),
             (wanted, _) => Ok(wanted),
         }
     }
@@ -82,7 +87,12 @@ impl Audit {
                 UnixStream::connect(path).map(|socket| Box::new(socket) as Box<dyn Write>)
             }
             _ if text == "json" => Ok(Box::new(io::stderr())),
-            _ => File::create(text).map(|file| Box::new(file) as Box<dyn Write>),
+            _ => given::target(text)
+                // A device or FIFO has nothing to be cut.
+                .and_then(
+                    |file| if file.metadata()?.is_file() { file.set_len(0).map(|()| file) } else { Ok(file) },
+                )
+                .map(|file| Box::new(file) as Box<dyn Write>),
         };
         let out =
             out.map_err(|source| Error::File { act: "open the audit", path: text.to_owned(), source })?;

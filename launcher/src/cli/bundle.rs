@@ -11,10 +11,11 @@ use super::{
 use crate::error::Error;
 use policies::wire::{self, JobHeader, Mode};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     hint::black_box,
     io::{self, Write},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::FileExt,
+    path::Path,
 };
 
 /// What the place begins with. Nothing else in the file may hold these bytes, so nobody else writes them out.
@@ -56,6 +57,7 @@ fn read(offset: u64, length: u64) -> Result<(JobHeader, Program), Error> {
 
 /// Writes the executable.
 pub(super) fn build(args: &BuildArgs) -> Result<u8, Error> {
+    super::apart::of_build(args)?;
     let run: RunArgs = args.as_run();
     let ceiling = settings::host_ceiling(&run)?;
     let mut program = Program::read(&args.file)?;
@@ -84,14 +86,7 @@ pub(super) fn build(args: &BuildArgs) -> Result<u8, Error> {
     engine[place + LABEL..place + LABEL + 8].copy_from_slice(&offset.to_le_bytes());
     engine[place + LABEL + 8..place + LABEL + 16].copy_from_slice(&(bundle.len() as u64).to_le_bytes());
     engine.extend_from_slice(&bundle);
-    let part = format!("{}.part", args.output);
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o755)
-        .open(&part)
-        .and_then(|mut file| file.write_all(&engine))
-        .and_then(|()| fs::rename(&part, &args.output))
+    super::given::replace(Path::new(&args.output), 0o755, |file| file.write_all(&engine))
         .map_err(failed("write"))?;
     Ok(0)
 }

@@ -4,6 +4,7 @@
 //! the jail is alive, below the folder, through no link, and only if it is a regular file of bounded size.
 //! Source: openat2(2), RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS.
 
+use super::given;
 use crate::{error::Error, jail::CopyIn, sys::openat2};
 use policies::plan::{JailPath, Plan};
 use std::{
@@ -47,6 +48,12 @@ fn one_in(text: &str) -> Result<CopyIn, Error> {
     if !plain(&name) {
         return Err(usage(format!("--copy-in {text}: '{name}' is no name for a file")));
     }
+    // `FILE:a/b` is a whole path to the rule above, and most likely no file.
+    if let Some((_, name)) = text.rsplit_once(':').filter(|_| path == text)
+        && fs::symlink_metadata(path).is_err()
+    {
+        return Err(usage(format!("--copy-in {text}: '{name}' is no name for a file")));
+    }
     let failed = |source| Error::File { act: "copy in", path: path.to_owned(), source };
     // Not through a link in the last place, and not waiting on a FIFO.
     let file = OpenOptions::new()
@@ -56,7 +63,8 @@ fn one_in(text: &str) -> Result<CopyIn, Error> {
         .map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
+        let what = "it is no regular file; a folder comes in by --workdir, or by file.read=FOLDER/*";
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, what)));
     }
     // Readable and executable as it was, for the jail's user as for its owner.
     let mode = 0o600 | (metadata.permissions().mode() & 0o111);
@@ -101,26 +109,10 @@ pub(super) fn take(scratch: &OwnedFd, plan: &Plan, wanted: &[CopyOut]) -> Result
                 "it is longer than the scratch folder, or has two names",
             )));
         }
-        write_beside(&file, metadata.len(), Path::new(&copy.to)).map_err(|source| Error::File {
-            act: "write to",
-            path: copy.to.clone(),
-            source,
-        })?;
+        let copied = given::replace(Path::new(&copy.to), 0o644, |target| {
+            io::copy(&mut io::Read::take(&file, metadata.len()), target).map(drop)
+        });
+        copied.map_err(|source| Error::File { act: "write to", path: copy.to.clone(), source })?;
     }
     Ok(())
-}
-
-fn write_beside(file: &File, length: u64, to: &Path) -> io::Result<()> {
-    let name = to.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let part = to.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let written =
-        OpenOptions::new().write(true).create_new(true).mode(0o644).open(&part).and_then(|mut target| {
-            io::copy(&mut io::Read::take(file, length), &mut target)?;
-            Ok(())
-        });
-    let done = written.and_then(|()| fs::rename(&part, to));
-    if done.is_err() {
-        let _removed = fs::remove_file(&part);
-    }
-    done
 }

@@ -3,36 +3,39 @@
 //! Lines are `KEY=VALUE`, `#` starts a comment line, one pair of quotes around a value is taken off, nothing is
 //! interpolated. The process's own environment wins.
 
-use super::args::RunArgs;
+use super::{args::RunArgs, given};
 use crate::error::Error;
-use std::{collections::BTreeMap, env, fs, io};
+use std::{collections::BTreeMap, env, io};
 
 /// Largest file.
 const MOST: u64 = 1 << 20;
 
+/// The variables of a file, and whether the caller named it. One that only lies in the working folder may be anybody's.
+pub(super) struct Variables {
+    pub(super) of: BTreeMap<String, String>,
+    pub(super) named: bool,
+}
+
 /// The variables of the file that the command line, or `SYNSEMA_ENV_FILE`, or the working folder has.
-pub(super) fn read(args: &RunArgs) -> Result<BTreeMap<String, String>, Error> {
+pub(super) fn read(args: &RunArgs) -> Result<Variables, Error> {
+    let none = || Variables { of: BTreeMap::new(), named: false };
     if args.no_env_file {
-        return Ok(BTreeMap::new());
+        return Ok(none());
     }
-    let (path, must) = match (&args.env_file, env::var("SYNSEMA_ENV_FILE")) {
+    let (path, named) = match (&args.env_file, env::var("SYNSEMA_ENV_FILE")) {
         (Some(path), _) => (path.clone(), true),
-        (None, Ok(path)) if path.is_empty() => return Ok(BTreeMap::new()),
+        (None, Ok(path)) if path.is_empty() => return Ok(none()),
         (None, Ok(path)) => (path, true),
         (None, Err(_)) => (".env".to_owned(), false),
     };
-    match text(&path) {
-        Ok(text) => Ok(parse(&text)),
-        Err(source) if !must && source.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+    let too_long = "a file of variables is at most 1 MiB";
+    let text =
+        if named { given::text(&path, MOST, too_long) } else { given::text_if_there(&path, MOST, too_long) };
+    match text {
+        Ok(text) => Ok(Variables { of: parse(&text), named }),
+        Err(source) if !named && source.kind() == io::ErrorKind::NotFound => Ok(none()),
         Err(source) => Err(Error::File { act: "read the variables in", path, source }),
     }
-}
-
-fn text(path: &str) -> io::Result<String> {
-    if fs::metadata(path)?.len() > MOST {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a file of variables is at most 1 MiB"));
-    }
-    fs::read_to_string(path)
 }
 
 fn parse(text: &str) -> BTreeMap<String, String> {

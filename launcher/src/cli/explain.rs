@@ -2,7 +2,7 @@
 
 use super::{
     args::{ExplainArgs, Explained},
-    launch,
+    given, launch,
     lookup::Sockets,
     settings,
 };
@@ -19,7 +19,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Error> {
     let text = if args.json {
         serde_json::to_string_pretty(&plan).map_err(|error| unwritable(error.into()))? + "\n"
     } else {
-        policies::plan::explain(&plan)
+        given::printable(&policies::plan::explain(&plan)).into_owned()
     };
     io::stdout().write_all(text.as_bytes()).map_err(unwritable)?;
     Ok(0)

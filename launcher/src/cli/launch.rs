@@ -119,10 +119,12 @@ impl Streams {
     pub(super) fn of(common: &CommonArgs, report: Option<&Destination>) -> Result<Self, Error> {
         let stdin = match &common.stdin {
             Some(path) => {
-                let file = File::open(path);
-                Source::File(
-                    file.map_err(|source| Error::File { act: "open", path: path.clone(), source })?.into(),
-                )
+                let failed = |source| Error::File { act: "open", path: path.clone(), source };
+                let file = File::open(path).map_err(failed)?;
+                if file.metadata().map_err(failed)?.is_dir() {
+                    return Err(failed(io::ErrorKind::IsADirectory.into()));
+                }
+                Source::File(file.into())
             }
             None => Source::Caller,
         };
@@ -279,7 +281,7 @@ pub(super) fn start(
     let planned = plan.clone();
     let (jail, plan) = Jail::planned(plan).stage(inputs).map_err(|failure| Error::step(failure, &planned))?;
     let prepared =
-        Prepared::of(&plan).map_err(io::Error::from).map_err(lost("listen on the served ports"))?;
+        Prepared::of(&plan).map_err(|(address, errno)| Error::Listen { address, source: errno })?;
     // The start of a jail in the shared empty network takes this process there.
     let home = if plan.network == Network::SharedEmpty && reaches_out(extras.lending.as_ref()) {
         Some(OwnedFd::from(File::open("/proc/self/ns/net").map_err(lost("open the host's network"))?))

@@ -1,5 +1,6 @@
 //! The command line: one module for each command, and the exit codes.
 
+mod apart;
 mod args;
 mod audit;
 mod bundle;
@@ -10,6 +11,7 @@ mod env_file;
 mod exec;
 pub mod exit;
 mod explain;
+mod given;
 mod job;
 mod launch;
 mod lookup;
@@ -88,7 +90,7 @@ fn runtime_process() -> u8 {
 /// One message: what, where, why, and what to do.
 fn complain(error: &Error) {
     let text = format!("thirdwall: failed to {}\n", chain(error));
-    let _told = io::stderr().write_all(text.as_bytes());
+    let _told = io::stderr().write_all(given::printable(&text).as_bytes());
 }
 
 /// The error, its causes and its remedy.
@@ -120,7 +122,7 @@ fn tell(report: &Report) {
         Verdict::Fuel => "the program ran out of fuel (raise it with --fuel)",
         Verdict::JailFailed => {
             let why = report.errors.first().map_or("", String::as_str);
-            let _told = writeln!(io::stderr(), "thirdwall: the jail failed: {why}");
+            let _told = writeln!(io::stderr(), "thirdwall: the jail failed: {}", given::printable(why));
             return;
         }
     };

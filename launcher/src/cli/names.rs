@@ -94,7 +94,9 @@ impl Name {
     pub(super) fn exit_code(self, error: &Error) -> u8 {
         match error {
             Error::Usage { .. } | Error::File { .. } | Error::Policy(..) => self.usage_code(),
-            Error::Command(_) | Error::Step { .. } | Error::Supervise { .. } => error.exit_code(),
+            Error::Command(_) | Error::Step { .. } | Error::Listen { .. } | Error::Supervise { .. } => {
+                error.exit_code()
+            }
         }
     }
 }

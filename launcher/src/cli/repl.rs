@@ -28,6 +28,7 @@ const CEILING: &str = "stdin,stdout,time,random,llm";
 /// One conversation; the exit code is that of its `exit`, or 0.
 pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
     let mut run = args.as_run();
+    super::apart::of_run(&run)?;
     let audit = Audit::of_language(&run.common)?;
     let ceiling = match settings::host_ceiling(&run)? {
         Some(ceiling) => ceiling,
@@ -73,11 +74,9 @@ pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
         editor.end();
     }
     let (report, _nothing_copied) = ran?;
-    if let Some(destination) = destination {
-        destination.write(&report)?;
-    }
     super::tell(&report);
     let code = exit::code(&report);
+    let written = destination.map_or(Ok(()), |destination| destination.write(&report));
     Audit::tell(audit, &report, code)?;
-    Ok(code)
+    written.map(|()| code)
 }

@@ -1,9 +1,10 @@
 //! Where the report goes: opened before the start, so that a run is not made for a report that can't be kept.
 
+use super::given;
 use crate::{error::Error, sys::fd};
 use policies::report::Report;
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Write},
     os::unix::fs::FileExt,
 };
@@ -45,12 +46,7 @@ impl Destination {
                 fd::inherited(number).map_err(io::Error::from).map(|file| (File::from(file), 0))
             }
             // Not cut to nothing: on ext4 that costs a wait for the disk when the file is closed (ext4(5), auto_da_alloc).
-            None => OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(text)
-                .and_then(|file| spoil(&file).map(|was| (file, was))),
+            None => given::target(text).and_then(|file| spoil(&file).map(|was| (file, was))),
         };
         let (file, was) =
             file.map_err(|source| Error::File { act: "open the report", path: text.to_owned(), source })?;
@@ -68,8 +64,13 @@ impl Destination {
             Self::Stdout => ("standard output".to_owned(), line(&mut io::stdout().lock(), report).map(drop)),
             Self::File { name, mut file, was } => {
                 let written = line(&mut file, report);
-                // Only what this launcher spoiled is its own to cut.
-                (name, written.and_then(|length| if length < was { file.set_len(length) } else { Ok(()) }))
+                // Only what this launcher spoiled is its own to cut: that, and what the program put behind it meanwhile.
+                let cut = |length| match file.metadata() {
+                    Ok(now) if was > 0 && now.is_file() && now.len() > length => file.set_len(length),
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error),
+                };
+                (name, written.and_then(cut))
             }
         };
         written.map_err(|source| Error::File { act: "write the report to", path: name, source })

@@ -2,9 +2,10 @@
 //! jail.
 
 use super::{
+    apart,
     args::{Format, RunArgs, TestArgs},
     audit::Audit,
-    env_file, exit,
+    env_file, exit, given,
     job::{self, Program},
     launch::{self, Extras, Lending, Streams},
     lookup::Sockets,
@@ -31,15 +32,17 @@ use std::{
 
 /// Runs the program and gives the exit code.
 pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
+    apart::of_run(args)?;
     let audit = Audit::of_language(&args.common)?;
-    let report = match args.format {
+    let ended = match args.format {
         Format::Text => one(args, Mode::Run, None)?,
         Format::Json => {
             let mut streams = Streams::kept();
             if args.explain {
                 streams.explain();
             }
-            let report = one(args, Mode::Run, Some(streams))?;
+            let mut ended = one(args, Mode::Run, Some(streams))?;
+            let report = &ended.report;
             let line = serde_json::json!({
                 "ok": report.ok,
                 "output": report.output,
@@ -49,31 +52,35 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
                 "llm_tokens": report.llm_tokens,
                 "steps": report.usage.fuel,
             });
-            writeln!(io::stdout(), "{line}").map_err(|source| Error::File {
+            ended.late = ended.late.and(writeln!(io::stdout(), "{line}").map_err(|source| Error::File {
                 act: "write to",
                 path: "standard output".into(),
                 source,
-            })?;
-            report
+            }));
+            ended
         }
     };
-    super::tell(&report);
-    let code = exit_of_run(&report);
-    Audit::tell(audit, &report, code)?;
-    Ok(code)
+    super::tell(&ended.report);
+    let code = exit_of_run(&ended.report);
+    Audit::tell(audit, &ended.report, code)?;
+    ended.late.map(|()| code)
 }
 
 /// Reads the program without running it.
 pub(super) fn check(args: &RunArgs) -> Result<u8, Error> {
-    Ok(exit::code(&one(args, Mode::Check, None)?))
+    apart::of_run(args)?;
+    let ended = one(args, Mode::Check, None)?;
+    ended.late.map(|()| exit::code(&ended.report))
 }
 
 /// Runs it and prints one line of JSON.
 pub(super) fn conform(args: &RunArgs) -> Result<u8, Error> {
+    apart::of_run(args)?;
     let audit = Audit::of_language(&args.common)?;
-    let report = one(args, Mode::Conform, None)?;
-    Audit::tell(audit, &report, exit::code(&report))?;
-    Ok(exit::code(&report))
+    let ended = one(args, Mode::Conform, None)?;
+    let code = exit::code(&ended.report);
+    Audit::tell(audit, &ended.report, code)?;
+    ended.late.map(|()| code)
 }
 
 /// The ceiling that a run gets where the host gives none.
@@ -87,7 +94,7 @@ pub(super) fn required(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
 
 /// The report of a `check` that found something; `None` for a program that can be run.
 pub(super) fn refusals(args: &RunArgs) -> Result<Option<Report>, Error> {
-    let report = one(args, Mode::Check, Some(Streams::kept()))?;
+    let report = one(args, Mode::Check, Some(Streams::kept()))?.report;
     Ok((!report.ok).then_some(report))
 }
 
@@ -95,11 +102,11 @@ pub(super) fn refusals(args: &RunArgs) -> Result<Option<Report>, Error> {
 pub(super) fn bundled(header: &JobHeader, program: Program) -> Result<u8, Error> {
     let args = RunArgs::bundled(header, env::args().skip(1).collect());
     let audit = Audit::of_language(&args.common)?;
-    let report = of_program(&args, Mode::Run, None, program)?;
-    super::tell(&report);
-    let code = exit_of_run(&report);
-    Audit::tell(audit, &report, code)?;
-    Ok(code)
+    let ended = of_program(&args, Mode::Run, None, program)?;
+    super::tell(&ended.report);
+    let code = exit_of_run(&ended.report);
+    Audit::tell(audit, &ended.report, code)?;
+    ended.late.map(|()| code)
 }
 
 /// As every run's, but a reader who has had enough is no failure of the program.
@@ -108,8 +115,16 @@ fn exit_of_run(report: &Report) -> u8 {
     if closed { 0 } else { exit::code(report) }
 }
 
+/// How a run ended.
+struct Ended {
+    report: Report,
+    /// What couldn't be written afterwards. The audit is told all the same: a program that can make a file unwritable must not
+    /// silence it.
+    late: Result<(), Error>,
+}
+
 /// One program in its jail. `streams` instead of those of the command line.
-fn one(args: &RunArgs, mode: Mode, streams: Option<Streams>) -> Result<Report, Error> {
+fn one(args: &RunArgs, mode: Mode, streams: Option<Streams>) -> Result<Ended, Error> {
     of_program(args, mode, streams, Program::read(&args.file)?)
 }
 
@@ -118,7 +133,7 @@ fn of_program(
     mode: Mode,
     streams: Option<Streams>,
     mut program: Program,
-) -> Result<Report, Error> {
+) -> Result<Ended, Error> {
     let ceiling = settings::host_ceiling(args)?;
     program.grant(args.allow.granted()?);
     program.explore(ceiling.as_ref())?;
@@ -161,20 +176,22 @@ fn of_program(
         state: saving.as_ref().map(saving::State::sink).transpose()?,
         ..Extras::default()
     };
-    let (report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;
-    if let Some(saving) = saving {
-        saving.keep(&report)?;
-    }
+    let (mut report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;
+    let saved = saving.map_or(Ok(()), |saving| saving.keep(&report));
     if mute {
         for error in &report.errors {
             let _told = writeln!(io::stderr(), "{error}");
         }
     }
-    if let Some(destination) = destination {
-        destination.write(&report)?;
+    if let Err(error) = &saved {
+        report.errors.push(format!("failed to {}", super::chain(error)));
     }
-    Ok(report)
+    let written = destination.map_or(Ok(()), |destination| destination.write(&report));
+    Ok(Ended { report, late: saved.and(written) })
 }
+
+const PROVIDER: &str = "SYNSEMA_LLM_PROVIDER";
+const ADDRESS: &str = "SYNSEMA_LLM_BASE_URL";
 
 /// The model, for a program that may ask one. Tests and checks are the same whether the host has one or not.
 pub(super) fn model(args: &RunArgs, mode: Mode, ceiling: &Ceiling) -> Result<Option<Model>, Error> {
@@ -182,7 +199,20 @@ pub(super) fn model(args: &RunArgs, mode: Mode, ceiling: &Ceiling) -> Result<Opt
         return Ok(None);
     }
     let file = env_file::read(args)?;
-    let variable = |name: &str| env::var(name).ok().or_else(|| file.get(name).cloned());
+    let variable = |name: &str| env::var(name).ok().or_else(|| file.of.get(name).cloned());
+    // Where the key and all that is asked go: that is the caller's word, and no file's that merely lies in the folder.
+    if !file.named
+        && file.of.contains_key(ADDRESS)
+        && env::var_os(ADDRESS).is_none()
+        && variable(PROVIDER).is_some()
+    {
+        let _told = writeln!(
+            io::stderr(),
+            "thirdwall: no model is asked: {ADDRESS} stands in .env, which nobody named (set it in the environment, or say \
+             --env-file .env)"
+        );
+        return Ok(None);
+    }
     Model::read(&variable, &variable).map_err(|what| Error::Usage {
         what,
         remedy:
@@ -195,15 +225,23 @@ pub(super) fn model(args: &RunArgs, mode: Mode, ceiling: &Ceiling) -> Result<Opt
 pub(super) fn test(args: &TestArgs) -> Result<u8, Error> {
     let files = files(&args.paths)?;
     let many = files.len() > 1;
+    for file in &files {
+        apart::of_run(&args.as_run(file))?;
+    }
     let mut audit = Audit::of_language(&args.common)?;
     let (mut passed, mut failed) = (0, 0);
     let mut out = io::stdout().lock();
     let unwritable = |source| Error::File { act: "write to", path: "standard output".into(), source };
     for file in &files {
         let run = args.as_run(file);
-        let report = one(&run, Mode::Test, Some(Streams::kept()))?;
+        let ended = one(&run, Mode::Test, Some(Streams::kept()))?;
+        let report = ended.report;
+        if let Some(audit) = &mut audit {
+            audit.add(&report)?;
+        }
+        ended.late?;
         if many {
-            writeln!(out, "{file}:").map_err(unwritable)?;
+            writeln!(out, "{}:", given::printable(file)).map_err(unwritable)?;
         }
         // The last line is the file's own summary; the one of all files stands at the end.
         let (lines, summary) = match report.output.split_last() {
@@ -220,9 +258,6 @@ pub(super) fn test(args: &TestArgs) -> Result<u8, Error> {
             let _told = writeln!(io::stderr(), "{error}");
         }
         super::tell(&report);
-        if let Some(audit) = &mut audit {
-            audit.add(&report)?;
-        }
         passed += summary.0;
         failed += summary.1;
     }

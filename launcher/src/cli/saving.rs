@@ -1,5 +1,6 @@
 //! A program's saved state on its way to a file and back. It is never looked into here: the runtime reads it in its jail.
 
+use super::given;
 use crate::error::Error;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use policies::{
@@ -44,6 +45,7 @@ impl State {
     pub(super) fn open(path: &str) -> Result<Self, Error> {
         let failed = |source| Error::File { act: "write the state to", path: path.to_owned(), source };
         let path_of = Path::new(path);
+        given::replaceable(path_of).map_err(failed)?;
         let mut name = path_of.file_name().map(|name| name.to_os_string()).unwrap_or_default();
         name.push(format!(".{}.new", process::id()));
         let fresh = path_of.with_file_name(name);

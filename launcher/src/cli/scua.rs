@@ -9,36 +9,38 @@ use clap::{ArgAction, Args};
 use policies::ceiling::Ceiling;
 use std::ffi::OsString;
 
+/// Where the help shows them.
+const HEADING: &str = "Grants of SCUA programs";
+
 /// Flags that grant. No scope means any; a flag given twice adds scopes. There is none for everything.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Grants of SCUA programs")]
 pub(super) struct AllowArgs {
     /// Create sandboxes.
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     allow_sandbox: bool,
     /// Read and write files.
-    #[arg(long, value_name = "PATH,…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
+    #[arg(long, help_heading = HEADING, value_name = "PATH,…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
     allow_fs: Vec<String>,
     /// Read files.
-    #[arg(long, value_name = "PATH,…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
+    #[arg(long, help_heading = HEADING, value_name = "PATH,…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
     allow_fs_read: Vec<String>,
     /// Write files.
-    #[arg(long, value_name = "PATH,…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
+    #[arg(long, help_heading = HEADING, value_name = "PATH,…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
     allow_fs_write: Vec<String>,
     /// Connect.
-    #[arg(long, value_name = "HOST[:PORT],…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
+    #[arg(long, help_heading = HEADING, value_name = "HOST[:PORT],…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
     allow_net: Vec<String>,
     /// Read variables.
-    #[arg(long, value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
+    #[arg(long, help_heading = HEADING, value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = ANY, action = ArgAction::Append)]
     allow_env: Vec<String>,
     /// Read the clock and sleep.
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     allow_clock: bool,
     /// True randomness.
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     allow_random: bool,
     /// Print nothing.
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     no_stdout: bool,
 }
 
@@ -119,12 +121,31 @@ pub(super) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut rest: Vec<OsString> = typed.collect();
     if rest.first().is_some_and(|word| word == "--") {
         rest.remove(0);
+    } else if let Some(late) = late(&rest) {
+        use std::io::Write;
+        let _told = writeln!(
+            std::io::stderr(),
+            "scua: '{late}' stands behind the file and is the program's own word; in front of the file it is a flag, \
+             and behind '--' this isn't said"
+        );
     }
     if !rest.is_empty() {
         all.push("--".into());
         all.extend(rest);
     }
     all
+}
+
+/// A flag among the program's own words: somebody may have meant to shut something by it.
+fn late(words: &[OsString]) -> Option<String> {
+    let known = super::args::RunArgs::augment_args(clap::Command::new("scua"));
+    let name = |word: &OsString| word.to_string_lossy().split('=').next().unwrap_or_default().to_owned();
+    words
+        .iter()
+        .take_while(|word| *word != "--")
+        .map(name)
+        .filter(|name| name.starts_with("--"))
+        .find(|name| known.get_arguments().filter_map(clap::Arg::get_long).any(|long| name[2..] == *long))
 }
 
 /// Flags whose value is the next word.

@@ -2,10 +2,13 @@
 
 use super::args::{CommonArgs, ExecArgs, Profile, RunArgs};
 use crate::error::Error;
+use clap::Args as _;
+use nix::unistd::AccessFlags;
 use policies::{
     ceiling::Ceiling,
     layer::Layer,
     limits::{LimitSettings, Setting},
+    nearest::nearest,
     plan::{Access, HostPath},
     policy::{Policy, ready},
     request::{self, Options, Request, Subject, Terminal, Workdir},
@@ -23,6 +26,7 @@ const MOST_POLICY: u64 = 1 << 20;
 
 /// The request of an `exec`.
 pub(super) fn of_exec(args: &ExecArgs, terminal: Terminal) -> Result<Request, Error> {
+    flags_are_known(args)?;
     let policy = policy(args.policy.as_deref().unwrap_or("auto"))?;
     let subject = Subject::Command { argv: args.command.clone() };
     let mut options = options(&args.common, subject)?;
@@ -61,6 +65,29 @@ pub(super) fn of_exec(args: &ExecArgs, terminal: Terminal) -> Result<Request, Er
     resolved(&policy, options)
 }
 
+/// A word that begins with `-` is a command only behind `--`: in front of it, it is a flag that was typed wrongly.
+fn flags_are_known(args: &ExecArgs) -> Result<(), Error> {
+    let Some(flag) = args.command.first().filter(|word| word.starts_with('-')) else { return Ok(()) };
+    let behind: Option<Vec<String>> = {
+        let mut typed = env::args_os();
+        typed
+            .find(|word| word == "--")
+            .map(|_| typed.map(|word| word.to_string_lossy().into_owned()).collect())
+    };
+    if behind.is_some_and(|behind| behind == args.command) {
+        return Ok(());
+    }
+    let name = flag.split('=').next().unwrap_or_default();
+    let made = ExecArgs::augment_args(clap::Command::new("exec"));
+    let known: Vec<String> =
+        made.get_arguments().filter_map(|known| known.get_long().map(|long| format!("--{long}"))).collect();
+    let remedy = match nearest(name, known.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean '{meant}'? (a command that begins with '-' stands behind '--')"),
+        None => "see `thirdwall exec --help`; a command that begins with '-' stands behind '--'".to_owned(),
+    };
+    Err(usage(&format!("unknown flag '{name}'"), &remedy))
+}
+
 /// The request of a `run`. `required` is what the program's own `require` lines ask for, where the host gives no
 /// ceiling.
 pub(super) fn of_run(args: &RunArgs, required: Option<Ceiling>) -> Result<Request, Error> {
@@ -69,7 +96,7 @@ pub(super) fn of_run(args: &RunArgs, required: Option<Ceiling>) -> Result<Reques
         Profile::Pure => request::Profile::Pure,
     };
     let mut options = options(&args.common, Subject::Runtime { profile })?;
-    for (name, value) in super::env_file::read(args)? {
+    for (name, value) in super::env_file::read(args)?.of {
         options.environment.entry(name).or_insert(value);
     }
     options.ceiling = match host_ceiling(args)? {
@@ -122,7 +149,16 @@ fn policy(name: &str) -> Result<Policy, Error> {
     let malformed =
         |wrong: policies::error::Malformed| Error::Policy(format!("read the policy: {wrong}"), wrong.help());
     if !name.contains('/') && !name.ends_with(".toml") {
-        return ready::get(name).map_err(malformed);
+        return ready::get(name).map_err(|wrong| {
+            let file = format!("./{name}.toml");
+            if !ready::names().contains(&name) && Path::new(&file).is_file() {
+                return usage(
+                    &format!("there is no ready policy '{name}'"),
+                    &format!("your file is --policy {file}"),
+                );
+            }
+            malformed(wrong)
+        });
     }
     let text = read_policy(name).map_err(|source| Error::File {
         act: "read the policy",
@@ -135,10 +171,7 @@ fn policy(name: &str) -> Result<Policy, Error> {
 }
 
 fn read_policy(path: &str) -> std::io::Result<String> {
-    if fs::metadata(path)?.len() > MOST_POLICY {
-        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "a policy is at most 1 MiB"));
-    }
-    fs::read_to_string(path)
+    super::given::text(path, MOST_POLICY, "a policy is at most 1 MiB")
 }
 
 fn options(common: &CommonArgs, subject: Subject) -> Result<Options, Error> {
@@ -220,10 +253,21 @@ fn host_workdir(text: &str) -> Result<Workdir, Error> {
         Some(_) | None => (text, Access::ReadOnly),
     };
     let unusable = |source| Error::File { act: "open the working folder", path: path.to_owned(), source };
-    let absolute = fs::canonicalize(path).map_err(unusable)?;
+    let absolute = match (fs::canonicalize(path), text.rsplit_once(':')) {
+        (Err(_), Some((folder, suffix))) if Path::new(folder).is_dir() => {
+            return Err(usage(
+                &format!("--workdir {text}: ':{suffix}' is neither ':ro' nor ':rw'"),
+                "write DIR:ro or DIR:rw",
+            ));
+        }
+        (found, _) => found.map_err(unusable)?,
+    };
     if !absolute.is_dir() {
         return Err(unusable(std::io::Error::from(std::io::ErrorKind::NotADirectory)));
     }
+    // The jail's step would say the same of a folder whose name it doesn't know.
+    nix::unistd::access(&absolute, AccessFlags::R_OK | AccessFlags::X_OK)
+        .map_err(|errno| unusable(errno.into()))?;
     let path =
         absolute.into_os_string().into_string().map_err(|_| usage("--workdir is not UTF-8", "rename it"))?;
     Ok(Workdir::Host { path: HostPath(path), access })

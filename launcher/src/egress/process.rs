@@ -63,18 +63,13 @@ impl Prepared {
     /// Listens where the plan says; `None` if the plan has no network to carry.
     ///
     /// # Errors
-    /// As bind(2) and listen(2).
-    pub fn of(plan: &Plan) -> Result<Option<Self>, Errno> {
+    /// As bind(2) and listen(2), with the address.
+    pub fn of(plan: &Plan) -> Result<Option<Self>, (SocketAddr, Errno)> {
         let Network::Named(network) = &plan.network else { return Ok(None) };
         let mut served = Vec::new();
         for port in network.serve() {
             let address = SocketAddr::new(network.serve_address(), *port);
-            let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-            let listener = socket(family, SockType::Stream, flags, None)?;
-            setsockopt(&listener, sockopt::ReuseAddr, &true)?;
-            bind(listener.as_raw_fd(), &SockaddrStorage::from(address))?;
-            listen(&listener, Backlog::new(512)?)?;
+            let listener = listening(address).map_err(|errno| (address, errno))?;
             served.push(Served { port: *port, listener });
         }
         Ok(Some(Self { network: (**network).clone(), served, walls: Walls::of(plan) }))
@@ -119,6 +114,16 @@ impl Prepared {
         let fit = files.saturating_sub(256 + self.served.len() as u64) / 6;
         u32::try_from(fit).unwrap_or(u32::MAX).min(self.network.limits().connections).max(1)
     }
+}
+
+fn listening(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let listener = socket(family, SockType::Stream, flags, None)?;
+    setsockopt(&listener, sockopt::ReuseAddr, &true)?;
+    bind(listener.as_raw_fd(), &SockaddrStorage::from(address))?;
+    listen(&listener, Backlog::new(512)?)?;
+    Ok(listener)
 }
 
 impl Egress {

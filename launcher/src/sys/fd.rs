@@ -77,9 +77,13 @@ pub(crate) fn borrow(fd: RawFd) -> BorrowedFd<'static> {
 /// A descriptor that the caller left open for this process, by its number.
 ///
 /// # Errors
-/// EBADF if nothing is open there.
+/// EBADF if nothing of the caller's is open there: what this process opened itself is closed by an exec, and what came over
+/// one isn't.
 pub(crate) fn inherited(fd: RawFd) -> Result<OwnedFd, Errno> {
     // SAFETY: fcntl with F_GETFD takes plain numbers.
-    Errno::result(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
+    let flags = Errno::result(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
+    if flags & libc::FD_CLOEXEC != 0 {
+        return Err(Errno::EBADF);
+    }
     Ok(own(fd))
 }

@@ -163,12 +163,21 @@ fn chain(
             // A ready name always means the ready policy, so that no file beside a policy can change what it stands on.
             let text = match ready::text(base) {
                 Some(text) => text.to_owned(),
-                None => lookup(base).ok_or_else(|| place.of(extends.span(), ready::unknown(base)))?,
+                None => lookup(base).ok_or_else(|| place.of(extends.span(), unknown_base(base)))?,
             };
             chain(base, &text, lookup, depth + 1)?
         }
     };
     assemble(&place, file, base)
+}
+
+/// What has the form of a file isn't taken for a misspelt name.
+fn unknown_base(base: &str) -> Malformed {
+    if base.contains('/') || base.ends_with(".toml") {
+        Malformed::ExtendsMissing { file: base.to_owned() }
+    } else {
+        ready::unknown(base)
+    }
 }
 
 fn assemble(place: &Place<'_>, file: PolicyFile, base: Policy) -> Result<Policy, Malformed> {
