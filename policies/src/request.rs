@@ -130,6 +130,14 @@ pub struct Request {
     pub(crate) serve_address: IpAddr,
 }
 
+impl Request {
+    /// Whether the payload gets a terminal of its own.
+    #[must_use]
+    pub fn terminal(&self) -> Terminal {
+        self.terminal
+    }
+}
+
 /// Settles what is asked for.
 ///
 /// # Errors
@@ -141,6 +149,8 @@ pub fn resolve(policy: &Policy, options: Options) -> Result<Request, Refusal> {
         .map_err(|(grant, fault)| Refusal::Scope { grant: grant.to_string(), fault })?;
     let mut set = policy.environment().clone();
     set.extend(options.set);
+    // A terminal is an input: whoever may read none gets none.
+    let terminal = if ceiling.has(Capability::Stdin) { options.terminal } else { Terminal::None };
     Ok(Request {
         policy: policy.name().to_owned(),
         subject: options.subject,
@@ -151,7 +161,7 @@ pub fn resolve(policy: &Policy, options: Options) -> Result<Request, Refusal> {
         callers: options.environment,
         jail: policy.jail(),
         workdir: options.workdir,
-        terminal: options.terminal,
+        terminal,
         base: options.base,
         allow_missing: options.allow_missing,
         serve_address: options.serve_address,

@@ -20,8 +20,8 @@ use std::io::{self, Write};
 /// Runs the command and gives the exit code.
 pub(super) fn exec(args: &ExecArgs) -> Result<u8, Error> {
     apart::of_exec(args)?;
-    let terminal = launch::terminal(&args.common);
-    let request = settings::of_exec(args, terminal)?;
+    let request = settings::of_exec(args, launch::terminal(&args.common))?;
+    let terminal = request.terminal();
     let extras = Extras {
         job: None,
         copy_in: copy::into(&args.copy_in)?,

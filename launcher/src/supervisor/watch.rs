@@ -115,9 +115,10 @@ impl<'p> Watch<'p> {
             caller.enter();
             caller.tell_size(master.as_fd());
         }
-        let (to_jail, at_end) = match &master {
-            Some(master) => (master.try_clone().ok(), AtEnd::Character),
-            None => (streams.stdin, AtEnd::Close),
+        let (to_jail, at_end) = match (&master, plan.stdin) {
+            (Some(master), Stream::Relayed) => (master.try_clone().ok(), AtEnd::Character),
+            (Some(_), Stream::Closed) => (None, AtEnd::Close),
+            (None, _) => (streams.stdin, AtEnd::Close),
         };
         let (stdout, stderr) = match plan.stdout {
             Stream::Relayed => (wants.stdout, wants.stderr),
@@ -363,7 +364,7 @@ impl<'p> Watch<'p> {
         // Init is about to end by itself, and everything in the jail with it; this makes sure of it.
         self.kill();
         self.refuser = None;
-        self.broker = None;
+        self.end_broker();
         self.input.close();
     }
 
@@ -501,8 +502,15 @@ impl<'p> Watch<'p> {
     }
 
     fn breach(&mut self, breach: &Breach) {
-        self.broker = None;
+        self.end_broker();
         self.end(Cause::Broken(format!("the runtime broke the broker's protocol: {breach}")));
+    }
+
+    /// Nothing is asked any more; what a child of the runtime did until now is told.
+    fn end_broker(&mut self) {
+        if let Some(mut broker) = self.broker.take() {
+            broker.end(&mut |entry| self.audit.add(entry));
+        }
     }
 
     /// What a read of output brought.

@@ -138,6 +138,20 @@ fn what_is_typed_arrives_and_is_echoed_once() {
 }
 
 #[test]
+fn where_the_input_is_not_granted_what_is_typed_stays_with_the_caller() {
+    let text = "test -t 0 || echo pi\"\"pe; read line; echo \"got ($line)\"";
+    let mut console = start(script(text).with("--cap-set stdout,exec=/usr/bin/*"));
+    console.types("password\r");
+    console.sees("pipe");
+    console.sees("got ()");
+    assert!(console.ends().report.ok);
+    let mut console = start(script(text).with("--cap-set stdout,stdin,exec=/usr/bin/*"));
+    console.types("password\r");
+    console.sees("got (password)");
+    assert!(console.ends().report.ok);
+}
+
+#[test]
 fn interrupt_reaches_the_program_and_not_the_launcher() {
     let mut console =
         start(script("trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done"));

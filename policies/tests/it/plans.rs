@@ -377,6 +377,17 @@ fn a_terminal_brings_its_devices() {
     assert_eq!(node(&plan, "/dev/pts"), Some(&Node::Pts));
     let plan = ready_plan("sh", command(&["true"]), &host()).unwrap();
     assert!(node(&plan, "/dev/pts").is_none() && node(&plan, "/dev/tty").is_none());
+    // A terminal is an input: without that there is none.
+    let plan =
+        ready_plan("sh", Options { terminal: Terminal::Own, ..with("stdout", command(&["true"])) }, &host());
+    let plan = plan.unwrap();
+    assert!(node(&plan, "/dev/pts").is_none() && node(&plan, "/dev/tty").is_none());
+    let plan = ready_plan(
+        "sh",
+        Options { terminal: Terminal::Own, ..with("stdout,stdin", command(&["true"])) },
+        &host(),
+    );
+    assert_eq!(node(&plan.unwrap(), "/dev/pts"), Some(&Node::Pts));
 }
 
 #[test]
