@@ -552,7 +552,8 @@ impl Running {
         collected().saturating_sub(before)
     }
 
-    /// What it left behind; a command's audit goes to this jail's.
+    /// What it left behind. Its audit goes to this jail's: the host knows what a program's child did, whatever the program
+    /// makes of it.
     pub(super) fn result(mut self, tell: &mut dyn FnMut(Entry)) -> Result<Spent, No> {
         self.collect();
         let mut file = File::from(self.result.try_clone().map_err(|_| No::kernel(Errno::EMFILE))?);
@@ -573,23 +574,44 @@ impl Running {
             };
         }
         let ran = match serde_json::from_slice::<Result<Ran, String>>(&bytes) {
-            Ok(Ok(ran)) => ran,
+            Ok(Ok(ran)) => {
+                ran.audit.iter().cloned().map(of_child).for_each(tell);
+                ran
+            }
             Ok(Err(why)) => return Err(No::misuse(why)),
             // It was killed: by the kernel, for memory that this jail's group counts too.
-            Err(_) => Ran {
-                ok: false,
-                output: Vec::new(),
-                errors: vec!["run_program: the child's supervisor was killed".to_owned()],
-                audit: Vec::new(),
-                exit: None,
-                timed_out: false,
-                // It couldn't say: it counts as if it had used all.
-                llm_tokens: self.tokens.unwrap_or(0),
-                fuel: 0,
-            },
+            Err(_) => {
+                tell(of_child(untold()));
+                Ran {
+                    ok: false,
+                    output: Vec::new(),
+                    errors: vec!["run_program: the child's supervisor was killed".to_owned()],
+                    audit: Vec::new(),
+                    exit: None,
+                    timed_out: false,
+                    // It couldn't say: it counts as if it had used all.
+                    llm_tokens: self.tokens.unwrap_or(0),
+                    fuel: 0,
+                }
+            }
         };
         let json = serde_json::to_vec(&ran).map_err(|_| No::kernel(Errno::EINVAL))?;
         Ok(Spent { json, fuel: ran.fuel, tokens: ran.llm_tokens })
+    }
+
+    /// Ends it before its time, with its jail. What it did until then goes to this jail's audit.
+    pub(super) fn end(self, tell: &mut dyn FnMut(Entry)) {
+        // A second stop doesn't wait until the program has ended by itself.
+        for stop in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
+            // ESRCH: it has ended.
+            let _gone = crate::sys::pidfd::send_signal(self.supervisor.as_fd(), stop);
+        }
+        let mut over = [PollFd::new(self.supervisor.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut over, PollTimeout::from(2000_u16)) == Ok(1) {
+            let _nobody_hears = self.result(tell);
+        } else {
+            tell(of_child(untold()));
+        }
     }
 
     /// Waits for the child's supervisor, which has ended or was killed.
@@ -598,6 +620,20 @@ impl Running {
             self.reaped = true;
             while waitid(Id::PIDFd(self.supervisor.as_fd()), WaitPidFlag::WEXITED) == Err(Errno::EINTR) {}
         }
+    }
+}
+
+/// A child's entry, as it stands in the audit of the jail that started it.
+fn of_child(entry: Entry) -> Entry {
+    Entry { context: format!("child:{}", entry.context), ..entry }
+}
+
+/// What stands there in the place of entries that are lost.
+fn untold() -> Entry {
+    Entry {
+        source: "run_program()".to_owned(),
+        reason: "its supervisor was killed: what it did before isn't known".to_owned(),
+        ..super::denial(Capability::SandboxRun.name().to_owned(), "audit".to_owned())
     }
 }
 

@@ -167,7 +167,7 @@ impl Broker {
             Ok(socket::Plain::Bytes(0)) => {
                 // Nobody is left to hear of a child.
                 self.socket = None;
-                self.running = None;
+                self.end(tell);
                 return Ok(());
             }
             Ok(socket::Plain::Bytes(length)) => length,
@@ -296,6 +296,13 @@ impl Broker {
         let reply = ran.and_then(|spent| Reply::bytes(spent.json));
         self.bucket.take(CHILD_COST);
         self.send(id, reply.unwrap_or_else(|no| Reply::of(Answer::Refused(no.refused))))
+    }
+
+    /// The program has ended, so what it started does.
+    pub(crate) fn end(&mut self, tell: &mut dyn FnMut(Entry)) {
+        if let Some(running) = self.running.take() {
+            running.end(tell);
+        }
     }
 
     fn begin(&mut self, id: u32, child: Child, tell: &mut dyn FnMut(Entry), used: Used) -> Result<(), No> {

@@ -13,9 +13,11 @@ use crate::{
     sys::memory_file,
 };
 use policies::{
+    audit::{Entry, Origin},
     broker::{Exited, Profile, Ran},
     capability::Capability,
     ceiling::Grant,
+    layer::Layer,
     plan::{Access, HostPath},
     policy::{Policy, ready},
     report::{Report, Verdict},
@@ -80,7 +82,7 @@ pub(super) fn command(order: Order, words: Words) -> Result<Exited, String> {
         // One of its own making, and one that was cut for its output, are results.
         ended: ended.filter(|_| !matches!(report.status, Verdict::Signal | Verdict::Output)),
         timed_out: report.timed_out,
-        audit: report.audit,
+        audit: audit(report.audit, report.audit_dropped),
     })
 }
 
@@ -195,13 +197,34 @@ fn ran(report: Report, timeout: Option<Millis>, fuel: Option<u64>) -> Ran {
         ok: report.ok,
         output: report.output,
         errors,
-        audit: report.audit,
+        audit: audit(report.audit, report.audit_dropped),
         exit: report.exit.filter(|_| by_itself),
         timed_out: report.timed_out,
         llm_tokens: report.llm_tokens,
         // One that was killed couldn't say: it counts as if it had used all.
         fuel: report.usage.fuel.or(fuel).unwrap_or(0),
     }
+}
+
+/// The audit for the jail that started it; what was only counted is told by one entry.
+fn audit(mut kept: Vec<Entry>, dropped: u64) -> Vec<Entry> {
+    if dropped > 0 {
+        kept.push(Entry {
+            ts: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
+            context: "program".to_owned(),
+            capability: "limits".to_owned(),
+            granted: false,
+            source: "supervisor".to_owned(),
+            reason: format!("{dropped} more entries are not kept"),
+            origin: Origin::Runtime,
+            file: None,
+            line: None,
+            seq: 0,
+            layer: Layer::Limits,
+            target: "audit".to_owned(),
+        });
+    }
+    kept
 }
 
 /// What ended it, if it didn't end by itself.

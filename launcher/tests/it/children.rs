@@ -1,7 +1,11 @@
 //! `run_program`: each child in a jail of its own, never above its parent.
 
 use crate::program::{denials, program};
-use policies::report::Verdict;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use policies::report::{Report, Verdict};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -276,4 +280,62 @@ fn what_a_child_uses_counts_for_its_parent_where_groups_nest() {
         // The runtime, the child's supervisor, its init, its runtime.
         assert_eq!(peak, 4, "{:?}", report.usage);
     }
+}
+
+/// What children of the run did, as `+target` or `-target` behind the context.
+fn of_children(report: &Report) -> Vec<String> {
+    let told = report.audit.iter().filter(|entry| entry.context.starts_with("child:"));
+    told.map(|entry| format!("{} {}{}", entry.context, if entry.granted { '+' } else { '-' }, entry.target))
+        .collect()
+}
+
+#[test]
+fn what_a_child_does_stands_once_in_the_audit_of_the_run() {
+    let child = "require file.read(\\\"data/*\\\")\\nprint(read_file(\\\"data/a\\\"))\\nread_file(\\\"/etc/shadow\\\")";
+    let text = format!(
+        "require sandbox_run\nrequire file.read(\"data/*\")\n\
+         let r be run_program(\"{child}\", {{\"ceiling\": \"stdout,file.read=data/*\", \"profile\": \"native\"}})\n\
+         print(r.output)\nprint(length(r.audit))\n"
+    );
+    let given = program(&text).file("data/a", "inside");
+    let report = given.go();
+    assert_eq!(report.output[0], "[\"inside\"]", "{:?}", report.errors);
+    let told = of_children(&report);
+    assert_eq!(told.len().to_string(), report.output[1], "the program is told the same: {told:?}");
+    let ends = |what: &str| told.iter().filter(|entry| entry.ends_with(what)).count();
+    assert_eq!((ends("+data/a"), ends("-/etc/shadow")), (1, 1), "{told:?}");
+    assert!(report.audit.iter().map(|entry| entry.seq).eq(1..=report.audit.len() as u64));
+    // Without a child there is nothing of the kind.
+    assert!(of_children(&program("print(1)\n").go()).is_empty());
+}
+
+#[test]
+fn what_a_child_of_a_child_does_stands_there_too() {
+    let report = program(&at_depth(2, "read_file(\"/etc/shadow\")\n")).go();
+    let told = of_children(&report);
+    let denied: Vec<&String> = told.iter().filter(|entry| entry.ends_with("-read_file")).collect();
+    assert_eq!(denied, ["child:child:program -read_file"], "{told:?}");
+}
+
+#[test]
+fn what_a_child_did_is_told_when_it_is_ended_with_the_run() {
+    let child = "require file.write(\\\"data/*\\\")\\ntry\\n    write_file(\\\"/etc/shadow\\\", \\\"x\\\")\\nrecover e\\n    print(e)\\n\
+                 write_file(\\\"data/done\\\", \\\"x\\\")\\nwhile true\\n    sleep(0.05)";
+    let text = format!(
+        "require sandbox_run\nrequire file.write(\"data/*\")\n\
+         run_program(\"{child}\", {{\"ceiling\": \"stdout,time,file.write=data/*\", \"profile\": \"native\", \"timeout\": 60}})\n"
+    );
+    let given = program(&text).file("data/a", "inside");
+    let mut launcher = given.command().spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !std::fs::exists(given.at("data/done")).unwrap() {
+        assert!(Instant::now() < until && launcher.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill(Pid::from_raw(i32::try_from(launcher.id()).unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(launcher.wait().unwrap().code(), Some(143));
+    let report: Report = serde_json::from_slice(&std::fs::read(given.at("report.json")).unwrap()).unwrap();
+    let told = of_children(&report);
+    assert!(told.contains(&"child:program -/etc/shadow".to_owned()), "{told:?}");
+    assert!(told.contains(&"child:program +data/done".to_owned()), "{told:?}");
 }
