@@ -57,6 +57,16 @@ pub enum Error {
         #[source]
         source: Errno,
     },
+    /// A program was ended while it was only looked at: nothing of it has run.
+    #[error("look at the program before it starts: {why}")]
+    Looking {
+        /// What ended it.
+        why: String,
+        /// As for a run that ends so.
+        code: u8,
+        /// What to do.
+        remedy: Option<&'static str>,
+    },
     /// The supervisor lost a means that it needs.
     #[error("supervise the jail: {act}")]
     Supervise {
@@ -114,6 +124,7 @@ impl Error {
                 Errno::EADDRNOTAVAIL => Some("name an address of this host with --serve-address".into()),
                 _other => None,
             },
+            Self::Looking { remedy, .. } => remedy.map(str::to_owned),
             Self::Step { failure, .. } => Some(step_help(*failure)),
         }
     }
@@ -123,6 +134,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Command(error) => error.exit(),
+            Self::Looking { code, .. } => *code,
             Self::Step { failure: Failure { step: Step::Exec | Step::OpenProgram, errno, .. }, .. } => {
                 match errno {
                     Errno::ENOENT => 127,

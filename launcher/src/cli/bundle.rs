@@ -62,7 +62,7 @@ pub(super) fn build(args: &BuildArgs) -> Result<u8, Error> {
     let ceiling = settings::host_ceiling(&run)?;
     let mut program = Program::read(&args.file)?;
     // All modules must be known now: where the executable runs, their files aren't.
-    program.explore(None)?;
+    program.explore(None, &run.common)?;
     if let Some(report) = super::run::refusals(&run)? {
         for error in &report.errors {
             let _told = writeln!(io::stderr(), "{error}");

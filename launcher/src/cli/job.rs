@@ -3,26 +3,28 @@
 
 use super::{
     args::{CommonArgs, RunArgs},
-    launch::{self, Extras, Streams},
-    settings,
+    exit, launch, settings,
+    sources::{self, Beside},
 };
 use crate::{error::Error, probe};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use policies::{
     capability::Capability,
     ceiling::{Ceiling, Grant},
+    limits::{LimitSettings, Setting},
     policy::Policy,
+    report::{Report, Verdict},
     request::{self, Options, Profile, Subject},
     scope::Base,
+    units::Millis,
     wire::{self, JobHeader, Language, Mode, Needs},
 };
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, Read, Seek, Write},
+    io::{self, Seek, Write},
     os::fd::OwnedFd,
-    path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// A program with the modules that it was found to use.
@@ -43,9 +45,9 @@ impl Program {
     /// Reads a file, or standard input for `-`.
     pub(super) fn read(path: &str) -> Result<Self, Error> {
         let (name, source) = if path == "-" {
-            ("<stdin>", bounded(io::stdin().lock()))
+            ("<stdin>", sources::bounded(io::stdin().lock(), wire::MAX_SOURCE))
         } else {
-            (path, File::open(path).and_then(bounded))
+            (path, sources::program(path))
         };
         let source = source.map_err(|source| Error::File {
             act: "read the program",
@@ -74,7 +76,11 @@ impl Program {
     /// Finds the modules, and what the program requires if `ceiling` leaves that open.
     ///
     /// With a ceiling and without the word `use` in its text there is nothing to find, and no jail is started for it.
-    pub(super) fn explore(&mut self, ceiling: Option<&Ceiling>) -> Result<(), Error> {
+    /// It is ended where the limits of `common` end a run, all rounds together.
+    ///
+    /// # Errors
+    /// [`Error::Looking`] if it was ended; a file of a module that can't be read.
+    pub(super) fn explore(&mut self, ceiling: Option<&Ceiling>, common: &CommonArgs) -> Result<(), Error> {
         // SCUA's rights come from flags, and a program is one file: nothing in its text says more.
         if self.language == Language::Scua {
             return Ok(());
@@ -83,42 +89,37 @@ impl Program {
         if ceiling.is_some() && !uses {
             return Ok(());
         }
+        let failed = |path: &str| {
+            let path = path.to_owned();
+            move |source| Error::File { act: "read the module", path, source }
+        };
+        let mut clock = Clock::start(common)?;
+        let mut beside = None;
         // Each round may name modules that only the last round's modules use.
         for _round in 0..wire::MAX_MODULES {
-            let Some(needs) = self.needs()? else { return Ok(()) };
+            let Some(needs) = self.needs(&mut clock)? else { return Ok(()) };
             self.required = Some(required(&needs));
             let missing: Vec<String> =
                 needs.modules.into_iter().filter(|name| !self.modules.contains_key(name)).collect();
             if missing.is_empty() {
                 return Ok(());
             }
+            let beside = match &mut beside {
+                Some(beside) => beside,
+                none => none.insert(Beside::of(&self.name, self.source.len()).map_err(failed(&self.name))?),
+            };
             for name in missing {
-                // One that isn't there is the program's error, told with its place when the program is loaded.
-                let Some(text) = self.module(&name) else { return Ok(()) };
+                // One that isn't there is the program's error, told with its place when the program is loaded. So is one
+                // that isn't named as programs are: the errors of one show its lines, and a program may be hostile.
+                let text = if name.ends_with(".syn") { beside.module(&name) } else { Ok(None) };
+                let Some(text) = text.map_err(failed(&name))? else { return Ok(()) };
                 self.modules.insert(name, text);
+                if self.modules.len() > wire::MAX_MODULES {
+                    return Ok(());
+                }
             }
         }
         Ok(())
-    }
-
-    /// A module's text: a file beside the program or below, never reached through a link that leads out.
-    ///
-    /// Only files that are named as programs: the errors of one show its lines, and a program may be hostile.
-    fn module(&self, name: &str) -> Option<Vec<u8>> {
-        let extension = match self.language {
-            Language::Synsema => ".syn",
-            Language::Scua => ".scua",
-        };
-        if !name.ends_with(extension) {
-            return None;
-        }
-        let top = Path::new(&self.name).parent().map(Path::to_path_buf).unwrap_or_default();
-        let top = if top.as_os_str().is_empty() { Path::new(".").to_path_buf() } else { top };
-        let real = Path::new(name).canonicalize().ok()?;
-        if !real.starts_with(top.canonicalize().ok()?) || real.extension() != Path::new(name).extension() {
-            return None;
-        }
-        File::open(real).and_then(bounded).ok()
     }
 
     /// What the program's own `require` lines grant, with what `run` grants of itself: where no ceiling says otherwise, a
@@ -144,18 +145,19 @@ impl Program {
     }
 
     /// One look at the text, in a jail that holds nothing. `None` if it doesn't parse: its own run will say so.
-    fn needs(&self) -> Result<Option<Needs>, Error> {
+    fn needs(&self, clock: &mut Clock) -> Result<Option<Needs>, Error> {
         let mut header = JobHeader::run(&self.name, Some("stdout".into()));
         header.mode = Mode::Needs;
         let base = Base { workdir: "/".into(), home: None };
         let mut options = Options::new(Subject::Runtime { profile: Profile::Pure }, base);
         options.ceiling = Some(Ceiling::parse("stdout").map_err(settings::refused)?);
+        options.limits = clock.left()?;
         let request = request::resolve(&Policy::runtime(), options)
             .map_err(|refusal| Error::Policy(refusal.to_string(), refusal.help()))?;
         let host = probe::fast();
         let plan = launch::plan(&request, &host, super::lookup::Sockets::Skipped)?;
-        let extras = Extras { job: Some(self.job(header)?), ..Extras::default() };
-        let (report, _copied) = launch::start(plan, &host, extras, Streams::kept())?;
+        let report = launch::look(plan, &host, self.job(header)?)?;
+        clock.went(&report)?;
         if !report.ok {
             return Ok(None);
         }
@@ -202,6 +204,70 @@ impl Program {
     }
 }
 
+/// What is left for looking at a program: one clock for all rounds.
+#[derive(Debug)]
+struct Clock {
+    until: Option<Instant>,
+    cpu: Option<Duration>,
+}
+
+impl Clock {
+    fn start(common: &CommonArgs) -> Result<Self, Error> {
+        let limits = settings::limits(common)?.over(LimitSettings::DEFAULT);
+        let time = |Millis(ms)| Duration::from_millis(ms);
+        let wall = limits.wall.and_then(Setting::value).map(time);
+        Ok(Self {
+            // No limit, if that is beyond all clocks.
+            until: wall.and_then(|wall| Instant::now().checked_add(wall)),
+            cpu: limits.cpu.and_then(Setting::value).map(time),
+        })
+    }
+
+    /// The limits of the next round.
+    fn left(&self) -> Result<LimitSettings, Error> {
+        let wall = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let limit = |left: Option<Duration>, ended| match left.map(|left| left.as_millis()) {
+            None => Ok(Some(Setting::Unlimited)),
+            Some(0) => Err(over(ended)),
+            Some(ms) => Ok(Some(Setting::At(Millis(u64::try_from(ms).unwrap_or(u64::MAX))))),
+        };
+        Ok(LimitSettings {
+            wall: limit(wall, Verdict::WallTime)?,
+            cpu: limit(self.cpu, Verdict::CpuTime)?,
+            ..LimitSettings::NONE
+        })
+    }
+
+    /// A round has ended: with an error if whoever ended it doesn't want another.
+    fn went(&mut self, report: &Report) -> Result<(), Error> {
+        let used = report.usage.cpu.map_or(Duration::ZERO, |Millis(ms)| Duration::from_millis(ms));
+        self.cpu = self.cpu.map(|left| left.saturating_sub(used));
+        match report.status {
+            ended @ (Verdict::WallTime | Verdict::CpuTime) => Err(over(ended)),
+            // What else is wrong with it, its own run will say.
+            Verdict::Ok
+            | Verdict::Nonzero
+            | Verdict::Stopped
+            | Verdict::Signal
+            | Verdict::Memory
+            | Verdict::Fuel
+            | Verdict::Output
+            | Verdict::Disk
+            | Verdict::Processes
+            | Verdict::JailFailed => Ok(()),
+        }
+    }
+}
+
+fn over(ended: Verdict) -> Error {
+    let (what, remedy) = if ended == Verdict::CpuTime {
+        ("the limit on CPU time is met", "raise it with --cpu")
+    } else {
+        ("the wall clock limit is met", "raise it with --wall")
+    };
+    Error::Looking { why: what.to_owned(), code: exit::TIMED_OUT, remedy: Some(remedy) }
+}
+
 /// The header of a run, with what the command line says.
 pub(super) fn header(
     mode: Mode,
@@ -239,15 +305,6 @@ pub(super) fn header(
 pub(super) fn interactive(common: &CommonArgs) -> bool {
     use io::IsTerminal;
     common.stdin.is_none() && io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
-fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(wire::MAX_SOURCE as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > wire::MAX_SOURCE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a source has at most 64 MiB"));
-    }
-    Ok(bytes)
 }
 
 /// Builtins that read what the caller types.

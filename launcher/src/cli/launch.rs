@@ -3,6 +3,7 @@
 use super::{
     args::CommonArgs,
     copy::{self, CopyOut},
+    exit,
     lookup::{self, Sockets},
     report::Destination,
 };
@@ -12,9 +13,13 @@ use crate::{
     egress::Prepared,
     error::Error,
     jail::{CopyIn, Inputs, Jail},
-    supervisor::{self, Keep, Sink, Source, Wants, signals},
+    supervisor::{
+        self, Keep, Sink, Source, Wants,
+        signals::{self, SignalSource},
+    },
     sys::winsize,
 };
+use nix::sched::{CloneFlags, setns};
 use policies::{
     broker::Profile,
     capability::Capability,
@@ -244,6 +249,44 @@ fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>, home: Option<Own
     Ok(Lent { ceiling, base, outer, notebooks: beside, children, outside })
 }
 
+/// The network that this process was in before a start took it to another: it goes back there when this is dropped, so that
+/// the next start finds the host's.
+#[derive(Debug)]
+struct Home(OwnedFd);
+
+impl Home {
+    fn here() -> Result<Self, Error> {
+        let network = File::open("/proc/self/ns/net");
+        let lost = |source| Error::Supervise { act: "open the host's network", source };
+        Ok(Self(network.map_err(lost)?.into()))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // It fails only where it has never left: who could leave may come back.
+        let _here = setns(&self.0, CloneFlags::CLONE_NEWNET);
+    }
+}
+
+/// Starts and supervises what is only looked at, before the run that was asked for: output is kept, and a signal that
+/// comes too late for it ends this process.
+pub(super) fn look(plan: Plan, host: &HostFacts, job: OwnedFd) -> Result<Report, Error> {
+    let extras = Extras { job: Some(job), ..Extras::default() };
+    let signals = block_signals()?.with_late_ones();
+    let stop = signals.noted_stop();
+    let (report, _nothing_copied) = started(plan, host, extras, Streams::kept(), signals)?;
+    // Also if it came when the look was over: who asked for an end doesn't want the run.
+    match stop.get() {
+        None => Ok(report),
+        Some(signal) => Err(Error::Looking {
+            why: format!("stopped by {signal}"),
+            code: u8::try_from(128 + signal as i32).unwrap_or(exit::LIMIT),
+            remedy: None,
+        }),
+    }
+}
+
 /// Starts and supervises. The second answer is how copying out went.
 pub(super) fn start(
     plan: Plan,
@@ -251,8 +294,22 @@ pub(super) fn start(
     extras: Extras,
     streams: Streams,
 ) -> Result<(Report, Result<(), Error>), Error> {
+    let signals = block_signals()?;
+    started(plan, host, extras, streams, signals)
+}
+
+fn block_signals() -> Result<SignalSource, Error> {
+    signals::block().map_err(|errno| Error::Supervise { act: "block signals", source: errno.into() })
+}
+
+fn started(
+    plan: Plan,
+    host: &HostFacts,
+    extras: Extras,
+    streams: Streams,
+    signals: SignalSource,
+) -> Result<(Report, Result<(), Error>), Error> {
     let lost = |act| move |source: io::Error| Error::Supervise { act, source };
-    let signals = signals::block().map_err(io::Error::from).map_err(lost("block signals"))?;
     let cgroup = if needs_cgroup(&plan) {
         Some(Cgroup::create(&plan.limits, host).map_err(lost("make a cgroup"))?)
     } else {
@@ -283,18 +340,17 @@ pub(super) fn start(
     let prepared =
         Prepared::of(&plan).map_err(|(address, errno)| Error::Listen { address, source: errno })?;
     // The start of a jail in the shared empty network takes this process there.
-    let home = if plan.network == Network::SharedEmpty && reaches_out(extras.lending.as_ref()) {
-        Some(OwnedFd::from(File::open("/proc/self/ns/net").map_err(lost("open the host's network"))?))
-    } else {
-        None
-    };
+    let home = if plan.network == Network::SharedEmpty { Some(Home::here()?) } else { None };
+    let reached = home.as_ref().filter(|_| reaches_out(extras.lending.as_ref()));
+    let reached = reached.map(|home| home.0.try_clone()).transpose();
+    let reached = reached.map_err(lost("keep the host's network"))?;
     let mut running = jail.start().map_err(|failure| Error::step(failure, &plan))?;
     if let Some(started) = extras.started {
         Order::tell_started(started.as_fd(), running.init_pidfd.as_fd())
             .map_err(io::Error::from)
             .map_err(lost("tell who was started"))?;
     }
-    let lent = extras.lending.map(|lending| lent(lending, &plan, cgroup.as_ref(), home));
+    let lent = extras.lending.map(|lending| lent(lending, &plan, cgroup.as_ref(), reached));
     let lent = lent.transpose().map_err(lost("open the cgroup"))?;
     // On an error the jail ends with its lifeline, and nothing of it has reached anything.
     let egress = match prepared {

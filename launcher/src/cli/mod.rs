@@ -22,6 +22,7 @@ mod run;
 mod saving;
 mod scua;
 mod settings;
+mod sources;
 
 use crate::{error::Error, sys::fd};
 use args::Command;

@@ -94,9 +94,11 @@ impl Name {
     pub(super) fn exit_code(self, error: &Error) -> u8 {
         match error {
             Error::Usage { .. } | Error::File { .. } | Error::Policy(..) => self.usage_code(),
-            Error::Command(_) | Error::Step { .. } | Error::Listen { .. } | Error::Supervise { .. } => {
-                error.exit_code()
-            }
+            Error::Command(_)
+            | Error::Step { .. }
+            | Error::Listen { .. }
+            | Error::Looking { .. }
+            | Error::Supervise { .. } => error.exit_code(),
         }
     }
 }

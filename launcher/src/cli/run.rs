@@ -88,7 +88,7 @@ pub(super) fn required(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
     let ceiling = settings::host_ceiling(args)?;
     let mut program = Program::read(&args.file)?;
     program.grant(args.allow.granted()?);
-    program.explore(ceiling.as_ref())?;
+    program.explore(ceiling.as_ref(), &args.common)?;
     Ok(program.required())
 }
 
@@ -136,7 +136,7 @@ fn of_program(
 ) -> Result<Ended, Error> {
     let ceiling = settings::host_ceiling(args)?;
     program.grant(args.allow.granted()?);
-    program.explore(ceiling.as_ref())?;
+    program.explore(ceiling.as_ref(), &args.common)?;
     if (args.save.is_some() || args.restore.is_some()) && !program.can_be_saved() {
         return Err(Error::Usage {
             what: format!("{}: only SCUA programs can be saved", args.file),

@@ -188,16 +188,7 @@ fn options(common: &CommonArgs, subject: Subject) -> Result<Options, Error> {
     options.environment = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect::<BTreeMap<_, _>>();
-    options.limits = LimitSettings {
-        wall: amount("--wall", common.wall.as_deref())?,
-        cpu: amount("--cpu", common.cpu.as_deref())?,
-        memory: amount("--memory", common.memory.as_deref())?,
-        pids: amount("--pids", common.pids.as_deref())?,
-        output: amount("--output", common.output.as_deref())?,
-        disk: amount("--disk", common.disk.as_deref())?,
-        nofile: count("--nofile", common.nofile.as_deref())?,
-        grace: amount("--grace", common.grace.as_deref())?,
-    };
+    options.limits = limits(common)?;
     options.allow_missing = common
         .allow_missing
         .iter()
@@ -207,6 +198,20 @@ fn options(common: &CommonArgs, subject: Subject) -> Result<Options, Error> {
         })
         .collect::<Result<BTreeSet<_>, _>>()?;
     Ok(options)
+}
+
+/// The limits that were typed.
+pub(super) fn limits(common: &CommonArgs) -> Result<LimitSettings, Error> {
+    Ok(LimitSettings {
+        wall: amount("--wall", common.wall.as_deref())?,
+        cpu: amount("--cpu", common.cpu.as_deref())?,
+        memory: amount("--memory", common.memory.as_deref())?,
+        pids: amount("--pids", common.pids.as_deref())?,
+        output: amount("--output", common.output.as_deref())?,
+        disk: amount("--disk", common.disk.as_deref())?,
+        nofile: count("--nofile", common.nofile.as_deref())?,
+        grace: amount("--grace", common.grace.as_deref())?,
+    })
 }
 
 fn amount<T: FromStr<Err = policies::error::Malformed>>(

@@ -14,7 +14,11 @@ use nix::{
         signalfd::{SfdFlags, SignalFd},
     },
 };
-use std::os::fd::{AsFd, BorrowedFd};
+use std::{
+    cell::Cell,
+    os::fd::{AsFd, BorrowedFd},
+    rc::Rc,
+};
 
 /// The first one asks the program to end; the second ends it.
 const STOPS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
@@ -45,6 +49,17 @@ pub(super) enum Asked {
 pub struct SignalSource {
     file: SignalFd,
     before: SigSet,
+    late: Late,
+    stop: Rc<Cell<Option<Signal>>>,
+}
+
+/// What becomes of a signal that came too late for the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Late {
+    /// It is dropped: it must not end the launcher before that has told how the run went.
+    Dropped,
+    /// It does what it does to any process: nothing is to be told yet.
+    Taken,
 }
 
 /// Blocks the signals that the supervisor handles and opens the descriptor. To be called before the jail is made, in
@@ -65,10 +80,23 @@ pub fn block() -> Result<SignalSource, Errno> {
     let mut before = SigSet::empty();
     sigprocmask(SigmaskHow::SIG_BLOCK, Some(&blocked), Some(&mut before))?;
     let file = SignalFd::with_flags(&read, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    Ok(SignalSource { file, before })
+    Ok(SignalSource { file, before, late: Late::Dropped, stop: Rc::default() })
 }
 
 impl SignalSource {
+    /// For what is only looked at: a signal that nobody has read by its end is the launcher's own.
+    #[must_use]
+    pub fn with_late_ones(mut self) -> Self {
+        self.late = Late::Taken;
+        self
+    }
+
+    /// Where the first stop is noted, whatever became of the program.
+    #[must_use]
+    pub fn noted_stop(&self) -> Rc<Cell<Option<Signal>>> {
+        Rc::clone(&self.stop)
+    }
+
     /// The mask from before, for the child to set.
     #[must_use]
     pub fn mask_before(&self) -> &SigSet {
@@ -83,7 +111,10 @@ impl SignalSource {
             Signal::SIGTSTP => Asked::Suspend,
             Signal::SIGCONT => Asked::Resume,
             Signal::SIGWINCH => Asked::Resize,
-            signal if STOPS.contains(&signal) => Asked::Stop(signal),
+            signal if STOPS.contains(&signal) => {
+                self.stop.set(self.stop.get().or(Some(signal)));
+                Asked::Stop(signal)
+            }
             signal => Asked::Pass(signal),
         })
     }
@@ -97,8 +128,7 @@ impl AsFd for SignalSource {
 
 impl Drop for SignalSource {
     fn drop(&mut self) {
-        // A signal that came too late for the program must not end the launcher before it has told how the run went.
-        while self.next().is_some() {}
+        while self.late == Late::Dropped && self.next().is_some() {}
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
     }
 }

@@ -10,6 +10,8 @@ mod bad_children;
 mod children;
 mod commands;
 mod databases;
+mod devices;
+mod exploring;
 mod files;
 mod languages;
 mod links;

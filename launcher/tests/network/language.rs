@@ -47,6 +47,23 @@ print(http_bytes("get", "http://{at}/").bytes)
 }
 
 #[test]
+fn a_program_that_was_looked_at_first_reaches_the_same() {
+    let server = Server::plain(|_| answer("200 OK", "", "x"));
+    let at = format!("127.0.0.1:{}", server.port);
+    // Without a ceiling what it requires has to be read before it runs, in a jail of its own.
+    let program = |host: &str| format!("require net(\"{host}\")\nprint(fetch(\"http://{at}/\").status)");
+    assert_eq!(synsema(&program(&at)).run().out(), "200");
+    let left = synsema(&program("127.0.0.1:1")).run();
+    assert!(left.error().contains("Capability not granted: net"), "{}", left.error());
+    let below = program(&at).replace('"', "\\\"").replace('\n', "\\n");
+    let text = format!(
+        "require sandbox_run\nrequire net(\"{at}\")\n\
+         print(run_program(\"{below}\", {{\"ceiling\": \"stdout,net={at}\"}}).output)"
+    );
+    assert_eq!(synsema(&text).run().out(), "[\"200\"]");
+}
+
+#[test]
 fn a_grant_without_a_port_opens_every_port_for_the_language() {
     let server = echo();
     let url = format!("http://127.0.0.1:{}/", server.port);
