@@ -194,8 +194,9 @@ fn make_node(top: BorrowedFd<'_>, node: &StagedNode) -> Result<(), Errno> {
         Act::Device(path) => {
             let tree = mount::clone_tree(fd::cwd(), path)?;
             place(top, at)?;
-            // Not NODEV, or the node could not be opened. Read-only is about the inode, not the device.
-            let set = mount::NOSUID | mount::NOEXEC;
+            // Not NODEV, or the node could not be opened. Read-only is about the inode, which is the host's: its times and
+            // mode stay, while the device can still be written to.
+            let set = mount::RDONLY | mount::NOSUID | mount::NOEXEC;
             mount::set_attributes(tree.as_fd(), mount::Attributes { set }, false)?;
             mount::attach(tree.as_fd(), top, at)
         }
