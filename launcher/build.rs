@@ -82,6 +82,9 @@ fn main() -> Result<()> {
         }
         rows.push_str("];\n");
         write::names(&mut code, known, &table)?;
+        let with_network = table::rules_of(&table, known, Filter::CommandNet)
+            .map_err(|error| format!("{TABLE}: {error}"))?;
+        write::watched(&mut code, &with_network)?;
         fs::write(Path::new(&out).join(format!("filters_{name}.rs")), code)?;
         fs::write(Path::new(&out).join(format!("rows_{name}.rs")), rows)?;
     }

@@ -29,7 +29,7 @@ const fn action(verdict: Verdict, filter: Filter) -> u32 {
     match (verdict, filter) {
         (Verdict::Allow, _) => ALLOW,
         (_, Filter::Init | Filter::Egress) => KILL_PROCESS,
-        (Verdict::Deny, _) => USER_NOTIF,
+        (Verdict::Deny | Verdict::Watch, _) => USER_NOTIF,
         (Verdict::Unknown, _) => ERRNO_ENOSYS,
         (Verdict::Unsupported, _) => ERRNO_EOPNOTSUPP,
     }

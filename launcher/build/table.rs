@@ -50,6 +50,7 @@ pub(crate) enum Verdict {
     Deny,
     Unknown,
     Unsupported,
+    Watch,
 }
 
 /// A parsed condition: one comparison of one argument.
@@ -99,6 +100,12 @@ pub(crate) fn rules_of(
         let Some(written) = written else { continue };
         let rule =
             parse_rule(written, &table.constants).map_err(|error| format!("{:?}: {error}", entry.names))?;
+        let with_network = matches!(filter, Filter::CommandNet | Filter::CommandNetExec);
+        if rule.otherwise == Verdict::Watch && !(with_network && rule.deny.is_empty()) {
+            return Err(
+                format!("{:?}: to watch is for a network's filters, without deny", entry.names).into()
+            );
+        }
         for name in &entry.names {
             let Some(number) = known.get(name) else { continue };
             if rules.insert(*number, rule.clone()).is_some() {

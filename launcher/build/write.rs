@@ -2,7 +2,7 @@
 
 use super::{
     Filter, Result,
-    table::{Comparison, Rule, Table},
+    table::{Comparison, Rule, Table, Verdict},
 };
 use seccompiler::{BpfProgram, sock_filter};
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -40,6 +40,14 @@ pub(crate) fn names(code: &mut String, known: &BTreeMap<String, u32>, table: &Ta
         writeln!(code, "    ({number}, {name:?}, {capability:?}),")?;
     }
     writeln!(code, "];")?;
+    Ok(())
+}
+
+/// Numbers of the calls that a network's filters let the supervisor look at.
+pub(crate) fn watched(code: &mut String, rules: &BTreeMap<u32, Rule>) -> Result<()> {
+    let numbers: Vec<&u32> =
+        rules.iter().filter(|(_, rule)| rule.otherwise == Verdict::Watch).map(|(number, _)| number).collect();
+    writeln!(code, "pub(super) static WATCHED: &[u32] = &{numbers:?};")?;
     Ok(())
 }
 

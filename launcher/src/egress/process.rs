@@ -10,11 +10,12 @@ use super::{
     resolve::HostNames,
 };
 use crate::{
-    jail::Purpose,
+    jail::{Purpose, open_spare},
     sys::{
         clone::{self, Side},
         pidfd,
         process::exit_now,
+        socket::try_send,
     },
 };
 use nix::{
@@ -33,9 +34,10 @@ use nix::{
 use policies::{
     audit::Entry,
     layer::Layer,
-    plan::{NamedNetwork, Network, Plan},
+    plan::{NamedNetwork, Network, Plan, network::Reach},
 };
 use std::{
+    collections::BTreeSet,
     net::SocketAddr,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     time::{Duration, Instant},
@@ -57,6 +59,11 @@ pub struct Prepared {
 pub struct Egress {
     process: OwnedFd,
     audit: OwnedFd,
+    /// Every port leads to it by a redirect.
+    redirects: bool,
+    /// Sockets in the jail's namespace for ports that are opened later.
+    spares: Vec<OwnedFd>,
+    opened: BTreeSet<u16>,
 }
 
 impl Prepared {
@@ -80,6 +87,10 @@ impl Prepared {
     /// # Errors
     /// As clone3(2) and socketpair(2).
     pub fn start(self, sockets: Vec<(Purpose, OwnedFd)>) -> Result<Egress, Errno> {
+        let (spares, sockets): (Vec<_>, Vec<_>) =
+            sockets.into_iter().partition(|(purpose, _)| *purpose == Purpose::Spare);
+        let redirects = sockets.iter().any(|(purpose, _)| *purpose == Purpose::Redirect);
+        let spares = spares.into_iter().map(|(_, spare)| spare).collect();
         let (audit, to) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
         match clone::fork_into(0, None)? {
             Side::Child => {
@@ -87,7 +98,9 @@ impl Prepared {
                 let ended = self.run(sockets, to);
                 exit_now(if ended.is_ok() { 0 } else { 125 })
             }
-            Side::Parent { pidfd, .. } => Ok(Egress { process: pidfd, audit }),
+            Side::Parent { pidfd, .. } => {
+                Ok(Egress { process: pidfd, audit, redirects, spares, opened: BTreeSet::new() })
+            }
         }
     }
 
@@ -127,6 +140,36 @@ fn listening(address: SocketAddr) -> Result<OwnedFd, Errno> {
 }
 
 impl Egress {
+    /// Sees to it that the egress takes what the jail connects to, where the kernel lends no redirect: a port that none has
+    /// connected to yet gets a listener in the jail's namespace, which the egress is handed. Whatever comes there, the
+    /// egress asks the kernel where it was to go, and judges that.
+    ///
+    /// # Errors
+    /// Why that port can't be opened: the connection finds nobody then.
+    pub fn open_port(&mut self, network: &NamedNetwork, address: SocketAddr) -> Result<(), &'static str> {
+        let port = address.port();
+        let inside = address.ip().is_loopback() || address.ip().is_unspecified();
+        if network.reach() != Reach::EveryPort
+            || self.redirects
+            || inside
+            || network.ports().contains(&port)
+            || self.opened.contains(&port)
+        {
+            return Ok(());
+        }
+        let Some(spare) = self.spares.pop() else {
+            return Err("nobody is there: as many different ports as a run may have were opened before");
+        };
+        if open_spare(&spare, port).is_err() {
+            self.spares.push(spare);
+            return Err("nobody is there: the jail itself uses that port");
+        }
+        let told = try_send(self.audit.as_fd(), &Purpose::Port(port).encode(), Some(spare.as_fd()));
+        told.map_err(|_| "nobody is there: the egress doesn't take that port")?;
+        self.opened.insert(port);
+        Ok(())
+    }
+
     /// Takes the entries that wait; `Err`: the egress has ended.
     pub fn entries(&self) -> Result<Vec<Entry>, Errno> {
         let mut entries = Vec::new();

@@ -112,6 +112,16 @@ pub fn confine_egress() -> Result<(), Errno> {
     seccomp::install(native::EGRESS)
 }
 
+/// Whether a notification of this filter is one to look at, after which the call is made; any other is to be refused.
+#[must_use]
+pub fn is_watched(name: FilterName, number: i32) -> bool {
+    let watches = match name {
+        FilterName::CommandNet | FilterName::CommandNetExec => true,
+        FilterName::Runtime | FilterName::Command | FilterName::CommandExec => false,
+    };
+    watches && u32::try_from(number).is_ok_and(|number| native::WATCHED.contains(&number))
+}
+
 /// The name of a call by its number.
 #[must_use]
 pub fn syscall_name(number: i32) -> &'static str {

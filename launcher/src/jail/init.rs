@@ -79,7 +79,7 @@ fn prepare(staged: Staged, pipes: &InitPipes) -> Result<(Pid, SignalFd), Failure
 
     if let Network::Named(network) = &staged.network {
         staged.reached(Step::Network)?;
-        sockets::make(network, channel)?;
+        sockets::make(network, staged.may_redirect(), channel)?;
     }
     staged.reached(Step::MakeRoot)?;
     let top = root::make(&staged.root)?;

@@ -28,6 +28,7 @@ mod step;
 
 pub use running::{ExitRecord, Running, Streams};
 pub use sockets::Purpose;
+pub(crate) use sockets::open_spare;
 pub use stage::{CopyIn, Inputs};
 pub use step::{Failure, Step};
 
@@ -192,6 +193,19 @@ impl Staged {
     #[cfg(debug_assertions)]
     pub(crate) fn reached(&self, step: Step) -> Result<(), Failure> {
         if self.fail_at == Some(step) { Err(Errno::EIO).at(step) } else { Ok(()) }
+    }
+
+    /// Whether a redirect may be tried; in debug builds a test can take it away.
+    #[cfg(debug_assertions)]
+    pub(crate) fn may_redirect(&self) -> Result<(), Errno> {
+        if self.lends_no_redirect { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+    }
+
+    /// Whether a redirect may be tried.
+    #[cfg(not(debug_assertions))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the debug build's signature")]
+    pub(crate) fn may_redirect(&self) -> Result<(), Errno> {
+        Ok(())
     }
 
     /// Marks the place of a step.

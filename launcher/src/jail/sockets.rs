@@ -13,8 +13,8 @@ use super::{
 use nix::{
     errno::Errno,
     sys::socket::{
-        AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getsockname, listen, setsockopt,
-        socket, sockopt,
+        AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getsockname, getsockopt, listen,
+        setsockopt, socket, sockopt,
     },
 };
 use policies::plan::{
@@ -25,10 +25,14 @@ use std::{
     fs,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsFd, AsRawFd, OwnedFd},
+    time::Duration,
 };
 
 /// Sockets that go into the jail's served ports, for each family: so many connections at one time.
 const CONNECTORS: usize = 64;
+/// Sockets for ports that are opened when the jail first connects to them: so many different ones in a run, in messages of
+/// [`CONNECTORS`].
+const SPARES: usize = 4 * CONNECTORS;
 /// Unprivileged ports start here in a new namespace (ip_sysctl, ip_unprivileged_port_start).
 const FIRST_FREE_PORT: u16 = 1024;
 
@@ -49,10 +53,12 @@ pub enum Purpose {
     ConnectorV4,
     /// Likewise, to ::1.
     ConnectorV6,
+    /// Neither bound nor listening yet: for a port that the jail connects to, where the kernel lends no redirect.
+    Spare,
 }
 
 impl Purpose {
-    pub(super) fn encode(self) -> [u8; 3] {
+    pub(crate) fn encode(self) -> [u8; 3] {
         let (kind, port) = match self {
             Self::NamesByUdp => (0, 0),
             Self::NamesByTcp => (1, 0),
@@ -61,12 +67,13 @@ impl Purpose {
             Self::Redirect => (4, 0),
             Self::ConnectorV4 => (5, 0),
             Self::ConnectorV6 => (6, 0),
+            Self::Spare => (7, 0),
         };
         let [high, low] = port.to_be_bytes();
         [kind, high, low]
     }
 
-    pub(super) fn decode([kind, high, low]: [u8; 3]) -> Option<Self> {
+    pub(crate) fn decode([kind, high, low]: [u8; 3]) -> Option<Self> {
         Some(match kind {
             0 => Self::NamesByUdp,
             1 => Self::NamesByTcp,
@@ -75,13 +82,20 @@ impl Purpose {
             4 => Self::Redirect,
             5 => Self::ConnectorV4,
             6 => Self::ConnectorV6,
+            7 => Self::Spare,
             _ => return None,
         })
     }
 }
 
 /// Sets the namespace up and sends its sockets out. By init, while it holds the Linux capabilities of the namespace.
-pub(super) fn make(network: &NamedNetwork, channel: Channel<'_>) -> Result<(), Failure> {
+///
+/// `redirect`: an error stands for a kernel without the tables that a redirect takes.
+pub(super) fn make(
+    network: &NamedNetwork,
+    redirect: Result<(), Errno>,
+    channel: Channel<'_>,
+) -> Result<(), Failure> {
     let step = Step::Network;
     let routes = Netlink::routes().at(step)?;
     routes.loopback_up().at(step)?;
@@ -113,9 +127,16 @@ pub(super) fn make(network: &NamedNetwork, channel: Channel<'_>) -> Result<(), F
         }
     }
     if network.reach() == Reach::EveryPort {
-        // Where the kernel doesn't lend these tables, the default ports and the proxy still work.
-        if let Ok(sockets) = redirected() {
-            send(Purpose::Redirect, &sockets)?;
+        match redirect.and_then(|()| redirected()) {
+            Ok(sockets) => send(Purpose::Redirect, &sockets)?,
+            // Where the kernel doesn't lend these tables, the supervisor opens each port as the jail first connects to it.
+            Err(_) => {
+                for _ in 0..SPARES / CONNECTORS {
+                    let spares: Result<Vec<OwnedFd>, Errno> = (0..CONNECTORS).map(|_| spare()).collect();
+                    send(Purpose::Spare, &spares.at(step)?)?;
+                    channel.taken();
+                }
+            }
         }
     }
     if !network.serve().is_empty() {
@@ -154,6 +175,29 @@ fn listening(address: SocketAddr) -> Result<OwnedFd, Errno> {
     Ok(made)
 }
 
+/// For a port that is known later only.
+fn spare() -> Result<OwnedFd, Errno> {
+    let made = match tcp(AddressFamily::Inet6) {
+        Err(Errno::EAFNOSUPPORT) => tcp(AddressFamily::Inet)?,
+        other => {
+            let made = other?;
+            setsockopt(&made, sockopt::Ipv6V6Only, &false)?;
+            made
+        }
+    };
+    setsockopt(&made, sockopt::ReuseAddr, &true)?;
+    Ok(made)
+}
+
+/// Makes a spare socket listen on a port of its namespace, whichever the caller's is. Ports below 1024 take a Linux
+/// capability there, which whoever made the namespace has.
+pub(crate) fn open_spare(spare: &OwnedFd, port: u16) -> Result<(), Errno> {
+    let v6 = getsockopt(spare, sockopt::Ipv6V6Only).is_ok();
+    let anywhere: IpAddr = if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    bind(spare.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(anywhere, port)))?;
+    listen(spare, Backlog::new(512)?)
+}
+
 /// One socket for both families; for IPv4 alone where the host has no IPv6.
 fn listening_anywhere(port: u16) -> Result<OwnedFd, Errno> {
     match listening(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)) {
@@ -175,7 +219,22 @@ fn redirected() -> Result<Vec<OwnedFd>, Errno> {
     Ok(sockets)
 }
 
+/// How often, and how long between two looks, it is waited for that the supervisor takes what was sent.
+const LOOKS: (u32, Duration) = (20_000, Duration::from_micros(100));
+
 impl Channel<'_> {
+    /// Waits until the supervisor has taken all that was sent: descriptors on their way count against the sender's limit on
+    /// open files (unix(7), ETOOMANYREFS), and the payload, which has a small one, has to send one as well.
+    fn taken(self) {
+        for _ in 0..LOOKS.0 {
+            // A channel that can't be asked is gone, and the next message tells so.
+            if crate::sys::socket::queued(self.0).map_or(true, |bytes| bytes == 0) {
+                return;
+            }
+            std::thread::sleep(LOOKS.1);
+        }
+    }
+
     fn network(self, purpose: Purpose, sockets: &[OwnedFd]) -> Result<(), Errno> {
         let [kind, high, low] = purpose.encode();
         let borrowed: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();

@@ -98,6 +98,8 @@ pub(crate) struct Staged {
     pub(crate) payload_stack: Stack,
     #[cfg(debug_assertions)]
     pub(crate) fail_at: Option<Step>,
+    #[cfg(debug_assertions)]
+    pub(crate) lends_no_redirect: bool,
 }
 
 /// The supervisor's ends.
@@ -178,6 +180,8 @@ pub(crate) fn stage(plan: &Plan, inputs: Inputs) -> Result<(Staged, ParentStream
         payload_stack: Stack::new().at(Step::ForkPayload)?,
         #[cfg(debug_assertions)]
         fail_at: super::inject::wanted(),
+        #[cfg(debug_assertions)]
+        lends_no_redirect: super::inject::lends_no_redirect(),
     };
     Ok((staged, parent_streams))
 }

@@ -2,6 +2,8 @@
 
 use policies::{
     audit::{Entry, Origin},
+    capability::Capability,
+    ceiling::check_form,
     layer::Layer,
 };
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,6 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const FILTER_ENTRIES: usize = 100;
 /// Most denials of the broker: a runtime that was taken over may ask for ever.
 const BROKER_ENTRIES: usize = 1000;
+/// Most entries of what found nobody in the jail's network: trying every port would fill any log.
+const CONTACTS: usize = 100;
 /// Most entries of a run, and most bytes of text in them: some come from a peer that may be hostile.
 const ENTRIES: usize = 10_000;
 const TEXT: usize = 4 << 20;
@@ -21,6 +25,9 @@ pub(super) struct Audit {
     entries: Vec<Entry>,
     of_filter: usize,
     of_broker: usize,
+    contacts: usize,
+    /// Datagrams that found nobody and have their entries.
+    pub(super) told_datagrams: u64,
     text: usize,
     dropped: u64,
     next: u64,
@@ -29,7 +36,17 @@ pub(super) struct Audit {
 impl Audit {
     /// An empty one; `context` is what the payload is called in entries that the supervisor makes.
     pub(super) fn new(context: &'static str) -> Self {
-        Self { context, entries: Vec::new(), of_filter: 0, of_broker: 0, text: 0, dropped: 0, next: 1 }
+        Self {
+            context,
+            entries: Vec::new(),
+            of_filter: 0,
+            of_broker: 0,
+            contacts: 0,
+            told_datagrams: 0,
+            text: 0,
+            dropped: 0,
+            next: 1,
+        }
     }
 
     /// Notes a refused system call, with the capability that stands nearest to it.
@@ -48,6 +65,27 @@ impl Audit {
     pub(super) fn lost_egress(&mut self) {
         let reason = "the egress has ended: nothing is reached any more".to_owned();
         self.add(self.denial(Layer::Network, "net", "supervisor", reason, "*"));
+    }
+
+    /// Notes a connect or send in the jail's network that found nobody.
+    pub(super) fn nobody_there(&mut self, target: &str, why: &str) {
+        if self.contacts == CONTACTS {
+            self.dropped += 1;
+            return;
+        }
+        self.contacts += 1;
+        let capability = check_form(Capability::Net, Some(target));
+        self.add(self.denial(Layer::Network, &capability, "supervisor", why.to_owned(), target));
+    }
+
+    /// Notes datagrams that the kernel has counted and that have no entry yet.
+    pub(super) fn datagrams(&mut self, count: u64) {
+        let more = count.saturating_sub(self.told_datagrams);
+        if more > 0 {
+            let reason =
+                format!("{more} datagrams found nobody in the jail's network (counted by the kernel)");
+            self.add(self.denial(Layer::Network, "net", "supervisor", reason, "*"));
+        }
     }
 
     /// Notes a limit that was met.
@@ -124,5 +162,21 @@ mod tests {
         assert_eq!((entries.len(), dropped), (101, 150));
         assert_eq!(entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=101).collect::<Vec<_>>());
         assert_eq!(entries[100].layer, Layer::Limits);
+    }
+
+    #[test]
+    fn what_finds_nobody_is_told_a_hundred_times_and_then_counted() {
+        let mut audit = Audit::new("command");
+        (1..=130).for_each(|port| audit.nobody_there(&format!("192.0.2.7:{port}"), "nobody"));
+        audit.told_datagrams = 3;
+        audit.datagrams(3);
+        audit.datagrams(5);
+        let (entries, dropped) = audit.finish();
+        assert_eq!((entries.len(), dropped), (101, 30));
+        assert_eq!(
+            (entries[99].capability.as_str(), entries[99].layer),
+            ("net(\"192.0.2.7:100\")", Layer::Network)
+        );
+        assert!(entries[100].reason.starts_with("2 datagrams"), "{}", entries[100].reason);
     }
 }

@@ -11,6 +11,7 @@
 
 mod account;
 mod audit;
+mod contact;
 mod frames;
 mod hidden;
 mod inlet;

@@ -1,25 +1,31 @@
-//! Refused system calls: each gets its EPERM and, within bounds, an entry in the audit.
+//! Notified system calls: a refused one gets its EPERM and, within bounds, an entry in the audit; a watched one is looked at
+//! ([`contact`](super::contact)) and goes on.
 //!
 //! Invariant: a flood costs the supervisor a bounded share of one processor. Answers come from a bucket of tokens; with
 //! none left the callers wait (they can be killed while they do), and nobody else does. The listener is never closed:
 //! calls would then get ENOSYS without a trace.
 //! Source: seccomp_unotify(2).
 
-use super::audit::Audit;
+use super::{audit::Audit, contact::Place};
 use crate::{jail::filter, sys::notify};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
+use policies::plan::FilterName;
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
-/// Answers that can be given at once.
-const BURST: u32 = 256;
-/// Time that one more answer takes to become free: some 100 µs of work each make a share of 5 % at most.
-const REFILL: Duration = Duration::from_millis(2);
+/// Time that one more token takes to become free.
+const TOKEN: Duration = Duration::from_micros(200);
+/// Tokens of a refusal: one in 2 ms, so that some 100 µs of work each make a share of 5 % at most.
+const REFUSAL: u32 = 10;
+/// Tokens of a look: what a program does that connects often must not be slow.
+const LOOK: u32 = 1;
+/// Tokens that can be saved: refusals that can be answered at once.
+const BURST: u32 = 256 * REFUSAL;
 /// Answers in one turn of the loop: the other events come first again after that.
 const TURN: u32 = 32;
 
@@ -36,24 +42,30 @@ pub(super) enum Callers {
 #[derive(Debug)]
 pub(super) struct Refuser {
     listener: OwnedFd,
+    filter: Option<FilterName>,
     tokens: u32,
     filled: Instant,
 }
 
 impl Refuser {
-    pub(super) fn new(listener: OwnedFd) -> Self {
-        Self { listener, tokens: BURST, filled: Instant::now() }
+    /// Of a filter's listener; which filter it is says which calls are only watched.
+    pub(super) fn new(listener: OwnedFd, filter: Option<FilterName>) -> Self {
+        Self { listener, filter, tokens: BURST, filled: Instant::now() }
     }
 
     /// Whether a notification could be answered now; if not, when.
     pub(super) fn ready_at(&mut self, now: Instant) -> Option<Instant> {
         self.refill(now);
-        (self.tokens == 0).then(|| self.filled + REFILL)
+        // What comes next isn't known before it is taken.
+        (self.tokens < REFUSAL).then(|| self.filled + TOKEN * (REFUSAL - self.tokens))
     }
 
     /// Answers what waits.
-    pub(super) fn answer(&mut self, audit: &mut Audit) -> Callers {
-        for _ in 0..TURN.min(self.tokens) {
+    pub(super) fn answer(&mut self, audit: &mut Audit, mut place: Option<Place<'_>>) -> Callers {
+        for _ in 0..TURN {
+            if self.tokens < REFUSAL {
+                break;
+            }
             match self.asked() {
                 events if events.contains(PollFlags::POLLIN) => {}
                 events if events.is_empty() => break,
@@ -61,7 +73,15 @@ impl Refuser {
             }
             // ENOENT: the caller was killed while it waited, and needs no answer.
             let Ok(notice) = notify::receive(self.listener.as_fd()) else { break };
-            self.tokens -= 1;
+            if self.filter.is_some_and(|name| filter::is_watched(name, notice.nr)) {
+                self.tokens -= LOOK;
+                if let Some(place) = &mut place {
+                    place.look(self.listener.as_fd(), &notice, audit);
+                }
+                let _: Result<(), Errno> = notify::go_on(self.listener.as_fd(), &notice);
+                continue;
+            }
+            self.tokens -= REFUSAL;
             audit.refused_call(filter::syscall_name(notice.nr), filter::capability_of(notice.nr));
             let _: Result<(), Errno> = notify::refuse(self.listener.as_fd(), notice);
         }
@@ -78,11 +98,10 @@ impl Refuser {
 
     fn refill(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.filled);
-        let more = u32::try_from(passed.as_nanos() / REFILL.as_nanos()).unwrap_or(u32::MAX);
-        if more > 0 {
-            self.tokens = self.tokens.saturating_add(more).min(BURST);
-            self.filled = now;
-        }
+        let more = u32::try_from(passed.as_nanos() / TOKEN.as_nanos()).unwrap_or(u32::MAX);
+        self.tokens = self.tokens.saturating_add(more).min(BURST);
+        // What is left of the time counts for the next one.
+        self.filled = if self.tokens == BURST { now } else { self.filled + TOKEN * more };
     }
 }
 
@@ -96,7 +115,6 @@ impl AsFd for Refuser {
 mod tests {
     use super::*;
     use nix::sched::{CloneFlags, unshare};
-    use policies::plan::FilterName;
 
     /// A filter confines one thread; this one makes refused calls and tells what each gave.
     fn asker(calls: u32) -> (OwnedFd, std::thread::JoinHandle<Vec<Errno>>) {
@@ -112,23 +130,23 @@ mod tests {
 
     #[test]
     fn a_flood_is_refused_slowly_and_audited_in_part() {
-        let calls = BURST + 50;
+        let calls = BURST / REFUSAL + 50;
         let started = Instant::now();
         let (listener, asker) = asker(calls);
-        let mut refuser = Refuser::new(listener);
+        let mut refuser = Refuser::new(listener, Some(FilterName::Command));
         let mut audit = Audit::new("command");
         // The listener hangs up when the one confined thread has ended.
         loop {
             match refuser.ready_at(Instant::now()) {
                 Some(at) => std::thread::sleep(at.saturating_duration_since(Instant::now())),
-                None if refuser.answer(&mut audit) == Callers::Gone => break,
+                None if refuser.answer(&mut audit, None) == Callers::Gone => break,
                 None => {}
             }
         }
         let passed = started.elapsed();
         let given = asker.join().unwrap();
         assert_eq!((given.len(), given.iter().all(|&errno| errno == Errno::EPERM)), (calls as usize, true));
-        assert!(passed >= REFILL * 49, "{passed:?}");
+        assert!(passed >= TOKEN * REFUSAL * 49, "{passed:?}");
         let (entries, dropped) = audit.finish();
         assert_eq!((entries.len(), dropped), (100, u64::from(calls) - 100));
         assert_eq!(entries[0].target, "unshare");

@@ -11,6 +11,7 @@ mod wait;
 
 use super::{
     audit::Audit,
+    contact::{Place, Uncounted},
     frames::{Frames, Heard, To},
     inlet::{AtEnd, Inlet},
     limits::Watcher,
@@ -91,6 +92,7 @@ struct Watch<'p> {
     told: Lines,
     allowance: Allowance,
     audit: Audit,
+    uncounted: Option<Uncounted>,
     refused_output: bool,
     /// Tokens of a model that the broker has counted.
     tokens: u64,
@@ -143,7 +145,7 @@ impl<'p> Watch<'p> {
             payload: running.payload_pidfd,
             exit: running.exit_pipe,
             _lifeline: running.lifeline,
-            refuser: running.listener.map(Refuser::new),
+            refuser: running.listener.map(|listener| Refuser::new(listener, plan.filter)),
             broker: streams.broker.zip(wants.lent).map(|(socket, lent)| Broker::new(socket, lent)),
             egress: wants.egress,
             watcher: Watcher::new(&plan.limits, cgroup, running.init, running.scratch, started),
@@ -160,6 +162,7 @@ impl<'p> Watch<'p> {
             told: Lines::new(MOST_TOLD, Ends::Plain),
             allowance: Allowance::new(plan.limits.output.value.map(|limit| limit.0)),
             audit: Audit::new(context),
+            uncounted: Uncounted::of(plan, running.init),
             refused_output: false,
             tokens: 0,
             cause: None,
@@ -199,7 +202,7 @@ impl<'p> Watch<'p> {
         self.clock();
         if ready.has(Event::Refused)
             && let Some(refuser) = &mut self.refuser
-            && refuser.answer(&mut self.audit) == Callers::Gone
+            && refuser.answer(&mut self.audit, Place::of(self.plan, self.egress.as_mut())) == Callers::Gone
         {
             self.refuser = None;
         }

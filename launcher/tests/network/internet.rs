@@ -48,6 +48,7 @@ fn zone(name: &str, asked_before: u32) -> Option<Vec<Record>> {
             vec![mapped([93, 184, 216, 34], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])]
         }
         "nat64.example.com" => vec![mapped([127, 0, 0, 1], [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0])],
+        "six.example.com" => vec![mapped([0, 0, 0, 1], [0; 12])],
         "turning.example.com" if asked_before == 0 => vec![A("93.184.216.34")],
         "turning.example.com" => vec![A("10.0.0.1")],
         _ => return None,

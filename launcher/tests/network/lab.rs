@@ -60,6 +60,11 @@ impl Ran {
         self.network().iter().any(|line| line.starts_with(start) && line.contains(part))
     }
 
+    /// Entries that were only counted.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.report.as_ref().map_or(0, |report| report.audit_dropped)
+    }
+
     /// System calls that the filter refused, each once.
     pub(crate) fn refused_calls(&self) -> Vec<String> {
         let entries = self.report.iter().flat_map(|report| &report.audit);

@@ -7,6 +7,7 @@ mod internet;
 mod lab;
 mod language;
 mod model;
+mod nobody;
 mod program;
 mod server;
 
@@ -59,7 +60,19 @@ for name in ("api.example.com", "API.Example.COM.", "bücher.example.com"):
     assert_eq!(ran.out, "b'ping\\n'\n".repeat(3), "{:?}", ran.network());
     let ran = curl("net=*.example.com", "http://a.b.example.com/ http://www.example.com./");
     assert_eq!(ran.out.lines().count(), 2, "{}", ran.out);
-    assert!(curl("net=*.example.com", "http://other.example.org/").has("-other.example.org", ""));
+    for name in ["other.example.org", "OTHER.Example.ORG."] {
+        let refused = curl("net=*.example.com", &format!("http://{name}/"));
+        assert!(
+            refused.code == 6 && refused.has("-other.example.org", "isn't granted"),
+            "{name} {:?}",
+            refused.network()
+        );
+    }
+    let ran = python(
+        "net=*.example.com",
+        "import socket\nsocket.create_connection((\"bücher.example.org\", 9000))",
+    );
+    assert!(ran.code == 1 && ran.has("-xn--bcher-kva.example.org", "isn't granted"), "{:?}", ran.network());
 }
 
 #[test]
@@ -83,7 +96,7 @@ fn names_of_addresses_that_are_not_public_lead_nowhere() {
     if !possible() {
         return;
     }
-    let names = ["loop", "meta", "ten", "mapped", "nat64", "bad-alias"];
+    let names = ["loop", "meta", "ten", "six", "mapped", "nat64", "bad-alias"];
     for name in names {
         let host = format!("{name}.example.com");
         let ran = curl(&format!("net={host}"), &format!("http://{host}/"));
@@ -163,7 +176,12 @@ s.sendall(b"POST / HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 3\r\nTra
 try: print(s.recv(99))
 except OSError as e: print(e.errno)
 "#;
-    assert_eq!(python("net=api.example.com", smuggled).out, "104\n");
+    let ran = python("net=api.example.com", smuggled);
+    assert_eq!(ran.out, "104\n");
+    assert!(ran.has("-api.example.com:80", ""), "{:?}", ran.network());
+    let one_length = smuggled.replace("Transfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n", "\\r\\nabc");
+    let ran = python("net=api.example.com", &one_length);
+    assert!(ran.out.starts_with("b'HTTP/1.1 200") && ran.has("+api.example.com:80", ""), "{}", ran.out);
 }
 
 #[test]
@@ -217,6 +235,21 @@ fn the_proxy_asks_the_same_ceiling() {
         "import urllib.request as u; print(u.urlopen(\"http://api.example.com/x\").read())",
     );
     assert!(ran.out.contains("93.184.216.34:80 api.example.com /x"), "{}", ran.out);
+    // A name that would end the line of a request, and one that would end a text.
+    let names = r#"
+import socket
+for name in (b"api.example.com\r\nHost: other.example.org", b"api.example.com\0.example.org", b"api.example.com"):
+    s = socket.create_connection(("127.0.0.1", 3128)); s.sendall(b"\5\1\0"); s.recv(2)
+    s.sendall(b"\5\1\0\3" + bytes([len(name)]) + name + b"\0\x50"); print(s.recv(10)[1:2])
+for end in (b"\r\n", b"\n"):
+    s = socket.create_connection(("127.0.0.1", 3128)); s.sendall(b"CONNECT api.example.com:80 HTTP/1.1" + end + b"Host: api.example.com:80" + end + end); print(s.recv(12))
+"#;
+    let ran = python("net=api.example.com", names);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines.len() == 5 && lines[..2].iter().all(|line| *line != "b'\\x00'"), "{}", ran.out);
+    assert_eq!(lines[2..4], ["b'\\x00'", "b'HTTP/1.1 200'"], "{} {:?}", ran.out, ran.network());
+    assert!(lines[4] != "b'HTTP/1.1 200'", "{}", ran.out);
+    assert!(ran.network().iter().filter(|line| line.starts_with('-')).count() >= 3, "{:?}", ran.network());
     let ran = run(
         "sh",
         "net=api.example.com",

@@ -17,7 +17,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
 /// Where the jail's name server listens, port 53.
@@ -54,6 +54,49 @@ pub enum Literals {
     Named,
     /// All of them: some grant covers every host.
     All,
+}
+
+/// Who takes what is sent to an address inside the namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taker {
+    /// The egress, which makes an entry of its own.
+    Egress,
+    /// A program of the jail, if one listens there.
+    Jail,
+    /// Nobody.
+    Nobody(Lacking),
+}
+
+/// Why nobody is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacking {
+    /// No way leads to that address.
+    Address,
+    /// No granted host has that port.
+    Port,
+    /// Connections alone are carried.
+    Datagrams,
+}
+
+impl Lacking {
+    /// As the audit says it.
+    #[must_use]
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Address => "nobody is there: the ceiling doesn't grant that address",
+            Self::Port => "nobody is there: the ceiling grants that port for no host",
+            Self::Datagrams => "nobody is there: of datagrams only questions to the name server are carried",
+        }
+    }
+}
+
+/// How something is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// A connection, or a socket of datagrams that is connected: from outside they look alike.
+    Connect,
+    /// One datagram.
+    Datagram,
 }
 
 /// Bounds on what the egress carries.
@@ -290,6 +333,31 @@ impl NamedNetwork {
         routes
     }
 
+    /// Who takes what is sent to an address inside: for the audit alone, since nothing is refused by it.
+    #[must_use]
+    pub fn taker(&self, address: SocketAddr, sending: Sending) -> Taker {
+        let (ip, port) = (address.ip().to_canonical(), address.port());
+        let resolver = ip == IpAddr::V4(RESOLVER) && port == 53 && !self.grants.is_empty();
+        if resolver {
+            return Taker::Egress;
+        }
+        let listens = self.ports.contains(&port) && !self.grants.is_empty();
+        if ip.is_loopback() || ip.is_unspecified() {
+            let proxy = self.proxy == Some(port) && ip.is_ipv4();
+            let egress = sending == Sending::Connect && (proxy || listens);
+            return if egress { Taker::Egress } else { Taker::Jail };
+        }
+        if !self.routes().into_iter().any(|range| within(ip, range)) {
+            return Taker::Nobody(Lacking::Address);
+        }
+        match (sending, self.reach) {
+            (Sending::Datagram, _) => Taker::Nobody(Lacking::Datagrams),
+            (Sending::Connect, Reach::EveryPort) => Taker::Egress,
+            (Sending::Connect, Reach::Ports) if listens => Taker::Egress,
+            (Sending::Connect, Reach::Ports) => Taker::Nobody(Lacking::Port),
+        }
+    }
+
     /// Ports that the egress accepts on.
     #[must_use]
     pub fn ports(&self) -> &[u16] {
@@ -392,6 +460,20 @@ pub fn private(number: u32) -> (Ipv4Addr, Ipv6Addr) {
     (Ipv4Addr::from(v4), Ipv6Addr::from(v6))
 }
 
+/// Whether an address is one of a range.
+fn within(address: IpAddr, (range, prefix): (IpAddr, u8)) -> bool {
+    // A shift by the whole width is what a prefix of 0 asks for.
+    match (address, range) {
+        (IpAddr::V4(one), IpAddr::V4(range)) => {
+            (u32::from(one) ^ u32::from(range)).checked_shr(32 - u32::from(prefix)).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(one), IpAddr::V6(range)) => {
+            (u128::from(one) ^ u128::from(range)).checked_shr(128 - u32::from(prefix)).unwrap_or(0) == 0
+        }
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    }
+}
+
 /// Whether a grant opens a target; without a port of its own, on the default ones only (a bare `net`, or the
 /// language: on all).
 fn opens(grant: &Grant, target: &HostTarget, portless: Portless) -> bool {
@@ -428,6 +510,47 @@ mod tests {
         let net = network("net=a.example:3128");
         assert!(!net.opens(&target("a.example", 80)) && net.opens(&target("a.example", 3128)));
         assert_eq!(net.proxy(), Some(3129));
+    }
+
+    #[test]
+    fn what_finds_nobody_inside_is_told_apart_from_what_the_egress_judges() {
+        use Sending::{Connect, Datagram};
+        let of =
+            |net: &NamedNetwork, address: &str, sending| match net.taker(address.parse().unwrap(), sending) {
+                Taker::Egress => "egress",
+                Taker::Jail => "jail",
+                Taker::Nobody(Lacking::Address) => "no address",
+                Taker::Nobody(Lacking::Port) => "no port",
+                Taker::Nobody(Lacking::Datagrams) => "no datagram",
+            };
+        let net = network("net=a.example,net=192.0.2.7,net=[2001:db8::7]:9");
+        for (address, sending, taker) in [
+            ("198.18.0.1:53", Connect, "egress"),
+            ("198.18.0.1:53", Datagram, "egress"),
+            ("198.18.0.1:54", Datagram, "no datagram"),
+            ("198.18.0.2:443", Connect, "egress"),
+            ("198.18.0.2:443", Datagram, "no datagram"),
+            ("198.18.0.2:81", Connect, "no port"),
+            ("198.20.0.2:443", Connect, "no address"),
+            ("192.0.2.7:80", Connect, "egress"),
+            ("[::ffff:192.0.2.7]:80", Connect, "egress"),
+            ("192.0.2.6:80", Connect, "no address"),
+            ("8.8.8.8:53", Datagram, "no address"),
+            ("[2001:db8::7]:9", Connect, "egress"),
+            ("[2001:db8::8]:9", Connect, "no address"),
+            ("127.0.0.1:3128", Connect, "egress"),
+            ("127.0.0.1:80", Connect, "egress"),
+            ("127.0.0.1:3129", Connect, "jail"),
+            ("[::1]:3128", Connect, "jail"),
+            ("0.0.0.0:99", Datagram, "jail"),
+        ] {
+            assert_eq!(of(&net, address, sending), taker, "{address} {sending:?}");
+        }
+        let net = network("net");
+        assert_eq!(of(&net, "8.8.8.8:5", Connect), "egress");
+        assert_eq!(of(&net, "8.8.8.8:5", Datagram), "no datagram");
+        assert_eq!(of(&network("serve=80"), "127.0.0.1:80", Connect), "jail");
+        assert_eq!(of(&network("serve=80"), "198.18.0.1:53", Connect), "no address");
     }
 
     #[test]

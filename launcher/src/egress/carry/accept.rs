@@ -77,6 +77,7 @@ impl Carrier<'_> {
             | Purpose::NamesByTcp
             | Purpose::Proxy
             | Purpose::Port(_)
+            | Purpose::Spare
             | Purpose::ConnectorV4
             | Purpose::ConnectorV6 => local_address(&socket),
         };

@@ -25,14 +25,14 @@ use super::{
     relay::Pipes,
     resolve::{HostNames, Place, Resolver},
 };
-use crate::jail::Purpose;
+use crate::{jail::Purpose, sys::socket::receive};
 use nix::{
     errno::Errno,
     sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout},
 };
 use policies::plan::NamedNetwork;
 use std::{
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -133,6 +133,8 @@ pub(super) fn run(network: &NamedNetwork, most: u32, given: Given, log: Log) -> 
             | Purpose::Proxy
             | Purpose::Port(_)
             | Purpose::Redirect => listeners.push((purpose, socket)),
+            // The supervisor keeps these.
+            Purpose::Spare => drop(socket),
         }
     }
     let mut carrier = Carrier {
@@ -169,6 +171,26 @@ pub(super) fn run(network: &NamedNetwork, most: u32, given: Given, log: Log) -> 
 }
 
 impl Carrier<'_> {
+    /// The supervisor hands a listener over, or hangs up.
+    fn told(&mut self) {
+        let mut message = [0; 3];
+        let (length, sockets) = match receive(self.log.to.as_fd(), &mut message) {
+            Ok(message) => message,
+            Err(errno) => {
+                self.ended = !matches!(errno, Errno::EAGAIN | Errno::EINTR);
+                return;
+            }
+        };
+        self.ended = length == 0;
+        if let Some(purpose @ Purpose::Port(_)) = Purpose::decode(message) {
+            for socket in sockets {
+                let token = Token::Socket(self.listeners.len()).encode();
+                let _watched = self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token));
+                self.listeners.push((purpose, socket));
+            }
+        }
+    }
+
     fn turns(&mut self) -> Result<(), Errno> {
         let mut events = [EpollEvent::empty(); 128];
         let mut ticked = Instant::now();
@@ -199,7 +221,7 @@ impl Carrier<'_> {
                     }
                     Token::First(slot) => self.go_on(slot, now),
                     Token::Second(slot) => self.answered(slot, now),
-                    Token::Log => self.ended = true,
+                    Token::Log => self.told(),
                 }
             }
             for slot in std::mem::take(&mut self.again) {

@@ -9,6 +9,7 @@ pub(super) enum Verdict {
     Deny,
     Unknown,
     Unsupported,
+    Watch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +159,7 @@ fn expected(row: &Row, args: [u64; 6]) -> u32 {
     match (verdict, row.filter) {
         (Verdict::Allow, _) => ALLOW,
         (_, Filter::Init | Filter::Egress) => KILL_PROCESS,
-        (Verdict::Deny, _) => USER_NOTIF,
+        (Verdict::Deny | Verdict::Watch, _) => USER_NOTIF,
         (Verdict::Unknown, _) => ENOSYS,
         (Verdict::Unsupported, _) => EOPNOTSUPP,
     }
@@ -412,4 +413,23 @@ fn calls_have_names_and_a_capability() {
     assert_eq!(syscall_name(libc::SYS_connect as i32), "connect");
     assert_eq!(capability_of(libc::SYS_connect as i32), "net");
     assert_eq!((syscall_name(-1), capability_of(99_999)), ("unknown", "syscall"));
+}
+
+#[test]
+fn connects_and_sends_with_an_address_are_looked_at_where_there_is_a_network_and_nowhere_else() {
+    for (watched, rows) in [(x86_64::WATCHED, x86_64::ROWS), (aarch64::WATCHED, aarch64::ROWS)] {
+        let name = |number: &u32| rows.iter().find(|row| row.number == *number).unwrap().name;
+        let mut names: Vec<_> = watched.iter().map(name).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["connect", "sendto"]);
+    }
+    let connect = libc::SYS_connect as i32;
+    assert!(is_watched(FilterName::CommandNet, connect) && is_watched(FilterName::CommandNetExec, connect));
+    for name in [FilterName::Command, FilterName::CommandExec, FilterName::Runtime] {
+        assert!(!is_watched(name, connect));
+    }
+    assert!(
+        !is_watched(FilterName::CommandNet, libc::SYS_unshare as i32)
+            && !is_watched(FilterName::CommandNet, -1)
+    );
 }

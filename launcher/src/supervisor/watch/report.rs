@@ -15,6 +15,9 @@ impl Watch<'_> {
         if let Some(egress) = self.egress.take() {
             egress.finish().into_iter().for_each(|entry| self.audit.add(entry));
         }
+        if let Some(uncounted) = self.uncounted.take() {
+            self.audit.datagrams(uncounted.datagrams());
+        }
         let limits = &self.plan.limits;
         let trap = self.frames.as_ref().map_or(Trap::None, Frames::trap);
         match (&self.frames, self.ending) {
