@@ -377,6 +377,14 @@ pub enum Refusal {
         /// Why.
         why: &'static str,
     },
+    /// A grant of `db` that a foreign command can't be given.
+    #[error("'{grant}' can't be given to a command: {why}")]
+    Database {
+        /// The grant as in a ceiling.
+        grant: String,
+        /// Why.
+        why: &'static str,
+    },
     /// The caller's facts lack the program: an error of the caller.
     #[error("the program to run was not looked up")]
     NoProgram,
@@ -414,6 +422,10 @@ impl Refusal {
             Self::LimitTooSmall { .. } => "raise it".to_owned(),
             Self::Network { .. } => {
                 "name the port, like serve=8080, or take one of the grants out".to_owned()
+            }
+            Self::Database { .. } => {
+                "name the database's own file, like db=/srv/app.db; a server of databases like net=db.example.com:5432"
+                    .to_owned()
             }
             Self::NoProgram => "this is a bug of the launcher".to_owned(),
         }

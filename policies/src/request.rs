@@ -12,7 +12,7 @@ use crate::{
     error::Refusal,
     layer::Layer,
     limits::LimitSettings,
-    plan::{Access, HostPath, exec, wanted},
+    plan::{Access, HostPath, database, exec, wanted},
     policy::{JailSettings, Policy, Provided},
     scope::{Base, Scope},
 };
@@ -295,6 +295,9 @@ impl Request {
                     if matches!(self.subject, Subject::Runtime { .. }) => {}
                 (Capability::File | Capability::FileRead | Capability::FileWrite, scope) => {
                     queries.insert(wanted::Wanted::of(scope).query());
+                }
+                (Capability::Db, _) if matches!(self.subject, Subject::Command { .. }) => {
+                    queries.extend(database::queries(grant));
                 }
                 (Capability::Exec, Scope::Command(pattern))
                     if pattern.contains('*') && matches!(self.subject, Subject::Command { .. }) =>

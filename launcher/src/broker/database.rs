@@ -13,12 +13,14 @@ use super::{
 use nix::{
     errno::Errno,
     fcntl::OFlag,
+    sys::stat::FileStat,
     unistd::{UnlinkatFlags, unlinkat},
 };
 use policies::{
     broker::{Act, Part, Seen},
     capability::Capability,
     ceiling::{Ceiling, Grant},
+    plan::database::ENDINGS,
     scope::{Base, Target},
 };
 use std::os::fd::{AsFd, OwnedFd};
@@ -78,20 +80,7 @@ impl Files {
             match act {
                 Act::Read => files::regular(&beside, OFlag::O_RDONLY).map(Got::File),
                 Act::Write => files::regular(&beside, OFlag::O_RDWR).map(Got::File),
-                Act::Make => {
-                    let open = || files::regular(&beside, OFlag::O_RDWR);
-                    let make = || {
-                        let (above, name) = beside.split().ok_or(Errno::EISDIR)?;
-                        let folder = files::folder_of(&beside, above)?;
-                        // Who may read the database may read this, and nobody else.
-                        files::make(folder.as_fd(), name, OFlag::O_RDWR, Some(&main))
-                    };
-                    match files::open_or_make(open, make) {
-                        // What is a link there leads nowhere that is granted.
-                        Err(Errno::ELOOP) => Err(Errno::ENOTSUP),
-                        other => other.map(Got::File),
-                    }
-                }
+                Act::Make => made_beside(at, part.ending(), &main).map(Got::File),
                 Act::Look => match files::stat_regular(&beside) {
                     Ok(stat) => Ok(Got::Seen(files::seen(&stat))),
                     Err(Errno::ENOENT) => Ok(Got::Seen(Seen::NOTHING)),
@@ -106,6 +95,43 @@ impl Files {
             }
         });
         files::found(done, capability, &path)
+    }
+}
+
+/// Makes those files of a database that aren't there, for a command that is granted it: each is then a mount, at which nothing
+/// can be made. Links are held as for a program of ours: none is made or opened through.
+///
+/// # Errors
+/// Why one of them can't be made, in words.
+pub(crate) fn prepare(file: &str, base: &Base) -> Result<(), String> {
+    let grant = Grant::new(Capability::Db, Some(file)).map_err(|error| error.to_string())?;
+    let mut files = Files::new(Ceiling::of([grant]), base.clone(), Outer::nobody());
+    let said = |no: No| no.refused.why;
+    files.database(file, Part::Main, Act::Make, Folders::AreThere).map_err(said)?;
+    let (anchors, path) = files.covered(Capability::Db, file).map_err(said)?;
+    let made = anchors.node(Capability::Db, &path, &|at| {
+        let main = files::stat_regular(at)?;
+        for ending in ENDINGS.iter().skip(1) {
+            made_beside(at, ending, &main)?;
+        }
+        Ok(())
+    });
+    files::found(made, Capability::Db, &path).map_err(said)
+}
+
+/// Opens a file beside a database for writing, made if it isn't there. Who may read the database may read it, and nobody else.
+fn made_beside(at: &Place<'_>, ending: &str, main: &FileStat) -> Result<OwnedFd, Errno> {
+    let beside = Place { folder: at.folder, path: format!("{}{ending}", at.path) };
+    let open = || files::regular(&beside, OFlag::O_RDWR);
+    let make = || {
+        let (above, name) = beside.split().ok_or(Errno::EISDIR)?;
+        let folder = files::folder_of(&beside, above)?;
+        files::make(folder.as_fd(), name, OFlag::O_RDWR, Some(main))
+    };
+    match files::open_or_make(open, make) {
+        // What is a link there leads nowhere that is granted.
+        Err(Errno::ELOOP) => Err(Errno::ENOTSUP),
+        other => other,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::sys::{memory_file, socket};
 pub use anchor::Outer;
 pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
 use child::{Left, Running};
+pub(crate) use database::prepare as prepare_database;
 use database::{Got, Notebooks};
 use fetch::Outgoing;
 pub use fetch::{Model, Outside};

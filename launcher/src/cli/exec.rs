@@ -4,7 +4,7 @@ use super::{
     apart,
     args::ExecArgs,
     audit::Audit,
-    copy, exit,
+    copy, databases, exit,
     launch::{self, Extras, Streams},
     lookup::Sockets,
     report::Destination,
@@ -22,6 +22,7 @@ pub(super) fn exec(args: &ExecArgs) -> Result<u8, Error> {
     apart::of_exec(args)?;
     let request = settings::of_exec(args, launch::terminal(&args.common))?;
     let terminal = request.terminal();
+    databases::prepare(&request)?;
     let extras = Extras {
         job: None,
         copy_in: copy::into(&args.copy_in)?,

@@ -6,6 +6,7 @@ mod audit;
 mod bundle;
 mod child;
 mod copy;
+mod databases;
 pub mod doctor;
 mod env_file;
 mod exec;

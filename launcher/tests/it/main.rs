@@ -8,6 +8,7 @@ mod archives;
 mod audit;
 mod bad_children;
 mod children;
+mod command_databases;
 mod commands;
 mod databases;
 mod devices;

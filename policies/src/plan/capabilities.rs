@@ -33,13 +33,12 @@ fn is_built(capability: Capability, subject: &Subject) -> bool {
         | Capability::Secret
         | Capability::Reveal
         | Capability::Exec
+        | Capability::Db
         | Capability::Net => true,
         Capability::Serve => matches!(subject, Subject::Command { .. }),
-        Capability::SandboxRun
-        | Capability::Db
-        | Capability::Memory
-        | Capability::Llm
-        | Capability::Judge => matches!(subject, Subject::Runtime { .. }),
+        Capability::SandboxRun | Capability::Memory | Capability::Llm | Capability::Judge => {
+            matches!(subject, Subject::Runtime { .. })
+        }
         Capability::Attest | Capability::Sign | Capability::Wallet | Capability::Spend => false,
     }
 }

@@ -216,5 +216,8 @@ fn grant_files(
     for grant in grants {
         outcomes.insert(grant.clone(), granting.grant(layout, grant)?);
     }
+    for grant in ceiling.grants().filter(|grant| grant.capability() == Capability::Db) {
+        outcomes.insert(grant.clone(), granting.database(layout, grant)?);
+    }
     Ok(())
 }

@@ -295,7 +295,12 @@ impl Granting<'_> {
     }
 
     /// Binds a granted tree or file; returns where.
-    fn bind(&mut self, layout: &mut Layout, found: &Found, reach: Reach) -> Result<String, Refusal> {
+    pub(super) fn bind(
+        &mut self,
+        layout: &mut Layout,
+        found: &Found,
+        reach: Reach,
+    ) -> Result<String, Refusal> {
         self.check(found)?;
         let access = reach.access();
         if access == Access::ReadWrite && found.kind == Kind::Folder {

@@ -8,6 +8,7 @@
 //! descriptor, and nothing else.
 
 mod capabilities;
+pub mod database;
 mod decide;
 pub(crate) mod environment;
 pub(crate) mod exec;

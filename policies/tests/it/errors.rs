@@ -104,6 +104,7 @@ fn of_plans() {
     let sh = ready::get("sh").unwrap();
     let mut text = String::new();
     for (name, policy, options) in [
+        ("db", &sh, with("db")),
         ("memory", &sh, with("memory=notes")),
         ("/proc", &sh, with("file.read=/proc/*")),
         ("a socket", &sh, with("file=/run/docker.sock")),
