@@ -183,7 +183,7 @@ fn a_lying_runtime_reaches_no_more_than_the_ceiling() {
     child.kill().unwrap();
     child.wait().unwrap();
     passes(&report);
-    assert_eq!(denials(&report), 5);
+    assert_eq!(denials(&report), 6);
     let carried: Vec<_> = report.audit.iter().filter(|entry| entry.layer == Layer::Network).collect();
     assert!(carried.len() == 1 && carried[0].granted, "{carried:?}");
     assert_eq!(early.status, Verdict::JailFailed);
