@@ -22,6 +22,7 @@ pub mod limits;
 pub mod nearest;
 pub mod plan;
 pub mod policy;
+pub mod process;
 pub mod report;
 pub mod request;
 #[cfg(test)]

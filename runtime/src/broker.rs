@@ -36,6 +36,13 @@ pub enum Reply {
         /// Its bytes.
         bytes: u64,
     },
+    /// What a process has written.
+    Piece {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Whether there will be no more.
+        ended: bool,
+    },
     /// No.
     Refused(Refused),
 }
@@ -101,6 +108,7 @@ impl Broker {
             Answer::Beside { bytes } => {
                 Reply::Beside { outcome: answer.raw.to_vec(), body: beside()?, bytes }
             }
+            Answer::Piece { ended } => Reply::Piece { bytes: answer.raw.to_vec(), ended },
             Answer::Refused(refused) => Reply::Refused(refused),
         })
     }

@@ -14,6 +14,7 @@ use nix::{
 use policies::{
     broker::{self, Act, Child, How, Part, Profile, Request, What},
     ceiling::Ceiling,
+    process::{Act as OfProcess, Stream},
     scope::Base,
     units::Millis,
 };
@@ -138,7 +139,7 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
     while let Some(kind) = input.byte() {
         id += 1;
         let path = |input: &mut Input<'_>| input.path(&top);
-        let request = match kind % 18 {
+        let request = match kind % 19 {
             0 => {
                 let raw = input.bytes(255).to_vec();
                 let _sent = send(theirs.as_raw_fd(), &raw, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
@@ -172,6 +173,7 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
             }
             14 => Request::Database { path: path(&mut input), part: part(&mut input), act: act(&mut input) },
             15 => Request::Notebook { name: path(&mut input), part: part(&mut input), act: act(&mut input) },
+            16 => Request::Process { number: u32::from(kind), act: of_process(&mut input) },
             _ => Request::Open { path: path(&mut input), how: How::Read },
         };
         let raw = if matches!(request, Request::Source {}) { input.bytes(255) } else { &[] };
@@ -190,6 +192,11 @@ fn part(input: &mut Input<'_>) -> Part {
 
 fn act(input: &mut Input<'_>) -> Act {
     [Act::Read, Act::Write, Act::Make, Act::Look, Act::Remove][usize::from(input.byte().unwrap_or(0)) % 5]
+}
+
+fn of_process(input: &mut Input<'_>) -> OfProcess {
+    let all = [OfProcess::Feed, OfProcess::EndInput, OfProcess::Read(Stream::Errors), OfProcess::Look, OfProcess::Forget];
+    all[usize::from(input.byte().unwrap_or(0)) % 5]
 }
 
 /// Whether the peer is still listened to.

@@ -1,7 +1,7 @@
 //! A program's own children: each in a jail of its own, under a supervisor of its own.
 //!
 //! The supervisor forks (it has one thread); the fork closes what it must not hold, becomes small, and then does what a
-//! launcher does. Its result waits in a memory file until its end is seen.
+//! launcher does. Its result waits in a memory file until its end is seen ([`Running`]).
 //!
 //! Invariant: a child's ceiling is clipped here to what this jail was planned with, its profile to this jail's, whatever
 //! the caller said; each item that was cut off is one entry of this jail's audit.
@@ -10,7 +10,7 @@
 //! Invariant: when this supervisor ends, however it ends, the child's jail does: by the death signal of its supervisor,
 //! whose end closes the lifeline of its init.
 
-use super::{anchor::Outer, files::No};
+use super::{anchor::Outer, files::No, running::Running};
 use crate::sys::{
     clone::{self, Side},
     fd, memory_file,
@@ -19,23 +19,19 @@ use crate::sys::{
 };
 use nix::{
     errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
+    pty::Winsize,
     sched::{CloneFlags, setns},
     sys::{
         prctl::set_pdeathsig,
-        resource::{UsageWho, getrusage},
         signal::{SigSet, Signal},
         socket::{AddressFamily, SockFlag, SockType, socketpair},
-        time::TimeVal,
-        wait::{Id, WaitPidFlag, waitid},
     },
     unistd::{Pid, getppid, setsid, write},
 };
 use policies::{
-    audit::Entry,
     broker::{Child, Command, Exited, MOST_SOURCE, Profile, Ran, is_variable, steers},
     capability::Capability,
-    ceiling::{Ceiling, Grant, clip},
+    ceiling::{Ceiling, Clipped, Grant, clip},
     limits::{LimitSettings, Setting},
     plan::Limits,
     scope::{Base, NormalPath},
@@ -44,8 +40,8 @@ use policies::{
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{Read, Seek, Write},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    io::Write,
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
     time::Duration,
 };
@@ -58,6 +54,8 @@ const PROCESSES_KEPT: u64 = 3;
 pub const MOST_OUTPUT: Bytes = Bytes::mib(10);
 /// Longest time of a child, where the caller asks for more: no number overflows, and nobody waits for it.
 const LONGEST: u64 = 365 * 24 * 3600 * 1000;
+/// Between a signal that asks a process to end and the one that ends it.
+const GRACE: Millis = Millis::seconds(2);
 
 /// How deep jails are nested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,13 +101,15 @@ pub struct Used {
     pub cpu: Millis,
 }
 
-/// What is kept free for a child that runs.
+/// What is kept free for children that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kept {
     /// Bytes.
     pub memory: u64,
     /// Processor time.
     pub cpu: Duration,
+    /// Processes and threads.
+    pub processes: u64,
 }
 
 /// A child that was decided on.
@@ -160,44 +160,36 @@ pub struct Words {
     pub argv: Vec<String>,
     /// The folder of the host that it works in; `None`: one of its own.
     pub folder: Option<String>,
-    /// Bytes of each stream that are given back.
-    pub most_output: u64,
+    /// What becomes of its streams.
+    pub streams: CommandStreams,
 }
 
-/// A child that runs.
+/// What becomes of a command's streams.
 #[derive(Debug)]
-pub(super) struct Running {
-    /// Number of the request that waits.
-    pub(super) id: u32,
-    /// Whether it is a foreign command.
-    foreign: bool,
-    /// Tokens of models that it may use, where they are limited.
-    tokens: Option<u64>,
-    /// What it may use.
-    pub(super) kept: Kept,
-    supervisor: OwnedFd,
-    started: OwnedFd,
-    result: OwnedFd,
-    reaped: bool,
+pub enum CommandStreams {
+    /// Its input is the order's source; of each stream so many bytes are given back at its end.
+    Kept(u64),
+    /// They are the caller's, while it runs.
+    Live {
+        /// Its input.
+        stdin: OwnedFd,
+        /// Its output.
+        stdout: OwnedFd,
+        /// Its errors; `None`: with the output, on a terminal.
+        stderr: Option<OwnedFd>,
+        /// The size of its terminal, where it has one.
+        terminal: Option<Winsize>,
+    },
 }
 
-/// What is left for a child of what isn't a limit of the jail's plan.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Left {
-    /// What this jail uses.
+/// Who asks for a child, and what it has itself.
+pub(super) struct Caller<'a> {
+    pub(super) ceiling: &'a Ceiling,
+    pub(super) outer: Outer,
+    pub(super) base: &'a Base,
     pub(super) used: Used,
-    /// Tokens of models.
+    /// Tokens of models that are left, where they are limited.
     pub(super) tokens: Option<u64>,
-}
-
-/// What a child left behind.
-#[derive(Debug)]
-pub(super) struct Spent {
-    /// A [`Ran`] or an [`Exited`].
-    pub(super) json: Vec<u8>,
-    pub(super) fuel: u64,
-    /// Tokens of models.
-    pub(super) tokens: u64,
 }
 
 /// What became of a request for a child.
@@ -209,6 +201,15 @@ pub(super) struct Begun {
     pub(super) profile_dropped: bool,
 }
 
+/// How much of what is left a child may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// All: its caller waits for it.
+    All,
+    /// A part: its caller goes on beside it, and may start others.
+    Part,
+}
+
 impl Kept {
     /// All that a child may use.
     fn of(limits: &LimitSettings) -> Self {
@@ -216,77 +217,73 @@ impl Kept {
         Self {
             memory: limits.memory.and_then(Setting::value).map_or(0, |Bytes(bytes)| bytes),
             cpu: cpu.map_or(Duration::ZERO, |Millis(ms)| Duration::from_millis(ms)),
+            processes: limits.pids.and_then(Setting::value).unwrap_or(0),
         }
+    }
+
+    /// Both together.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.saturating_add(other.memory),
+            cpu: self.cpu.saturating_add(other.cpu),
+            processes: self.processes.saturating_add(other.processes),
+        }
+    }
+}
+
+impl Used {
+    /// With what is kept free for others.
+    pub(super) fn with(self, kept: Kept) -> Self {
+        let cpu = u64::try_from(kept.cpu.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            memory: self.memory.saturating_add(kept.memory),
+            processes: self.processes.saturating_add(kept.processes),
+            cpu: Millis(self.cpu.0.saturating_add(cpu)),
+        }
+    }
+}
+
+impl Caller<'_> {
+    /// What of a ceiling it has itself. Relative scopes are the caller's, so `cwd` can't move them.
+    fn clip(&self, asked: &Ceiling) -> Result<Clipped, No> {
+        let asked = asked
+            .absolute(self.base)
+            .map_err(|(grant, fault)| No::misuse(format!("ceiling: {grant}: {fault}")))?;
+        Ok(clip(&asked, self.ceiling))
     }
 }
 
 impl Children {
     /// Checks, clips, and forks.
-    pub(super) fn begin(
-        &self,
-        id: u32,
-        child: Child,
-        source: Vec<u8>,
-        (ceiling, outer): (&Ceiling, Outer),
-        base: &Base,
-        left: Left,
-    ) -> Result<Begun, No> {
+    pub(super) fn begin(&self, child: Child, source: Vec<u8>, caller: Caller<'_>) -> Result<Begun, No> {
         if self.nesting.depth >= self.nesting.most {
             return Err(No::limit(format!("max depth {} exceeded", self.nesting.most)));
         }
-        let cwd = folder(child.cwd.as_deref(), base)?;
-        for (name, value) in &child.env {
-            if !is_variable(name) || value.contains('\0') {
-                return Err(No::misuse(format!("env: '{name}' is no variable")));
-            }
-            if steers(name) {
-                return Err(No::misuse(format!("env: '{name}' would steer the engine")));
-            }
-        }
-        // Relative scopes are the caller's, so `cwd` can't move them.
-        let requested = child
-            .ceiling
-            .absolute(base)
-            .map_err(|(grant, fault)| No::misuse(format!("ceiling: {grant}: {fault}")))?;
-        let clipped = clip(&requested, ceiling);
+        let workdir = folder(child.cwd.as_deref(), caller.base)?;
+        check(&child.env, |name| steers(name).then_some("would steer the engine"))?;
+        let clipped = caller.clip(&child.ceiling)?;
         let (profile, profile_dropped) = match (self.profile, child.profile) {
             (Profile::Pure, Profile::Native) => (Profile::Pure, true),
             (_, profile) => (profile, false),
         };
-        let limits = self.limits(child.timeout_ms, left.used)?;
-        let kept = Kept::of(&limits);
-        let kernel = No::kernel;
-        let (started, told) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
-                .map_err(kernel)?;
-        let result = memory_file::empty().map_err(kernel)?;
-        let order = Order {
+        let limits = self.limits(child.timeout_ms, caller.used, Share::All)?;
+        let running = self.fork(None, limits, |limits, started| Order {
             source,
             filename: child.filename,
             ceiling: clipped.kept,
             profile,
             env: child.env,
-            base: Base { workdir: cwd, home: base.home.clone() },
-            outer,
+            base: Base { workdir, home: caller.base.home.clone() },
+            outer: caller.outer,
             limits,
             fuel: match (self.fuel, child.fuel) {
                 (Some(left), Some(asked)) => Some(left.min(asked)),
                 (left, asked) => left.or(asked),
             },
             heap: self.heap,
-            tokens: left.tokens,
+            tokens: caller.tokens,
             nesting: Nesting { depth: self.nesting.depth + 1, ..self.nesting },
-            started: told,
-        };
-        let running = self.fork(order, None, result, |supervisor, result| Running {
-            id,
-            foreign: false,
-            tokens: left.tokens,
-            kept,
-            supervisor,
             started,
-            result,
-            reaped: false,
         })?;
         Ok(Begun { running, dropped: clipped.dropped, profile_dropped })
     }
@@ -294,44 +291,33 @@ impl Children {
     /// The same for a foreign command, whose first word the ceiling covers.
     pub(super) fn begin_command(
         &self,
-        id: u32,
         command: Command,
         input: Vec<u8>,
-        (ceiling, outer): (&Ceiling, Outer),
-        base: &Base,
-        used: Used,
-    ) -> Result<Begun, No> {
-        for (name, value) in &command.env {
-            if !is_variable(name) || value.contains('\0') {
-                return Err(No::misuse(format!("env: '{name}' is no variable")));
-            }
-            // The name of a granted program would stand for another file, or another file's code would run in it.
-            if steers(name) || name == "PATH" {
-                return Err(No::misuse(format!("env: '{name}' would steer which program runs")));
-            }
-        }
+        streams: CommandStreams,
+        caller: Caller<'_>,
+    ) -> Result<Running, No> {
+        // The name of a granted program would stand for another file, or another file's code would run in it.
+        let steers =
+            |name: &str| (steers(name) || name == "PATH").then_some("would steer which program runs");
+        check(&command.env, steers)?;
         let mut argv = command.argv;
         let Some(first) = argv.first_mut() else { return Err(No::misuse("there is no command")) };
         if first.contains('/') {
-            let path = NormalPath::parse(first).and_then(|path| path.absolute(base));
+            let path = NormalPath::parse(first).and_then(|path| path.absolute(caller.base));
             *first = path.map_err(|fault| No::misuse(fault.to_string()))?.to_string();
         }
         if argv.iter().any(|word| word.contains('\0')) {
             return Err(No::misuse("a word has a NUL byte"));
         }
-        let requested = command
-            .ceiling
-            .absolute(base)
-            .map_err(|(grant, fault)| No::misuse(format!("ceiling: {grant}: {fault}")))?;
-        let clipped = clip(&requested, ceiling);
         // Of what the caller has, a foreign command is given what it can use itself.
+        let clipped = caller.clip(&command.ceiling)?;
         let kept = clipped.kept.grants().filter(|grant| may_be_a_commands(grant.capability())).cloned();
         // Its input and output are the caller's own call, and reach nobody else.
         let own = [Capability::Stdout, Capability::Stdin, Capability::Time, Capability::Random];
         let ceiling = Ceiling::of(kept.chain(own.map(Grant::whole)));
         let workdir = match command.cwd.as_deref() {
-            None => base.workdir.clone(),
-            Some(cwd) => folder(Some(cwd), base)?,
+            None => caller.base.workdir.clone(),
+            Some(cwd) => folder(Some(cwd), caller.base)?,
         };
         let in_reach = |folder: &str| {
             let all = Grant::new(Capability::FileRead, Some(&format!("{}/*", folder.trim_end_matches('/'))));
@@ -341,67 +327,65 @@ impl Children {
         if folder.is_none() && command.cwd.is_some() {
             return Err(No::misuse(format!("cwd: file.read(\"{workdir}/*\") isn't granted to this program")));
         }
-        let limits = self.limits(command.timeout_ms, used)?;
-        let kept = Kept::of(&limits);
-        let kernel = No::kernel;
-        let (started, told) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
-                .map_err(kernel)?;
-        let result = memory_file::empty().map_err(kernel)?;
-        let order = Order {
+        let share = match streams {
+            CommandStreams::Kept(_) => Share::All,
+            CommandStreams::Live { .. } => Share::Part,
+        };
+        let limits = self.limits(command.timeout_ms, caller.used, share)?;
+        self.fork(Some(Words { argv, folder, streams }), limits, |limits, started| Order {
             source: input,
             filename: String::new(),
             ceiling,
             profile: self.profile,
             env: command.env,
-            base: Base { workdir, home: base.home.clone() },
-            outer,
+            base: Base { workdir, home: caller.base.home.clone() },
+            outer: caller.outer,
             limits,
             fuel: None,
             heap: None,
             tokens: None,
             nesting: self.nesting,
-            started: told,
-        };
-        let words = Words { argv, folder, most_output: command.most_output.min(MOST_OUTPUT.0) };
-        let running = self.fork(order, Some(words), result, |supervisor, result| Running {
-            id,
-            foreign: true,
-            tokens: None,
-            kept,
-            supervisor,
             started,
-            result,
-            reaped: false,
-        })?;
-        Ok(Begun { running, dropped: Vec::new(), profile_dropped: false })
+        })
     }
 
     fn fork(
         &self,
-        order: Order,
         words: Option<Words>,
-        result: OwnedFd,
-        running: impl FnOnce(OwnedFd, OwnedFd) -> Running,
+        limits: LimitSettings,
+        order: impl FnOnce(LimitSettings, OwnedFd) -> Order,
     ) -> Result<Running, No> {
+        let kernel = No::kernel;
+        let kept = Kept::of(&limits);
+        let (started, told) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+                .map_err(kernel)?;
+        let result = memory_file::empty().map_err(kernel)?;
+        let order = order(limits, told);
+        let tokens = order.tokens;
         let us = nix::unistd::getpid();
-        match clone::fork_into(0, None).map_err(No::kernel)? {
+        match clone::fork_into(0, None).map_err(kernel)? {
             Side::Child => self.become_supervisor(us, order, words, result),
             Side::Parent { pid: _, pidfd } => {
-                drop(order);
-                Ok(running(pidfd, result))
+                drop((order, words));
+                Ok(Running::new((kept, tokens), pidfd, started, result))
             }
         }
     }
 
     /// What a child may use at most.
-    fn limits(&self, timeout_ms: u64, used: Used) -> Result<LimitSettings, No> {
+    fn limits(&self, timeout_ms: u64, used: Used, share: Share) -> Result<LimitSettings, No> {
         let too_little =
             |what: &str| No::limit(format!("this program has too little {what} left to start another"));
         let timeout = Millis(timeout_ms.clamp(1, LONGEST));
+        // Where a group counts children here, it holds them together; elsewhere each one is given its own part.
+        let part = |left: u64, parts: u64| {
+            if share == Share::Part && self.groups.is_empty() { left / parts } else { left }
+        };
         let memory = match self.limits.memory.value {
             Some(limit) => {
                 let left = limit.0.saturating_sub(used.memory).saturating_sub(MEMORY_KEPT);
+                let left = part(left, 2);
                 if left < MEMORY_KEPT {
                     return Err(too_little("memory"));
                 }
@@ -412,6 +396,7 @@ impl Children {
         let pids = match self.limits.pids.value {
             Some(limit) => {
                 let left = limit.saturating_sub(used.processes).saturating_sub(PROCESSES_KEPT);
+                let left = part(left, 4);
                 if left == 0 {
                     return Err(too_little("room for processes"));
                 }
@@ -421,15 +406,21 @@ impl Children {
         };
         // An eighth stays for telling of it.
         let cpu = match self.limits.cpu.value {
-            Some(limit) => Millis((limit.0.saturating_sub(used.cpu.0) / 8 * 7).max(1)).min(timeout),
+            Some(limit) => Millis((part(limit.0.saturating_sub(used.cpu.0), 4) / 8 * 7).max(1)).min(timeout),
             None => timeout,
+        };
+        // What is read while it comes is bounded by whoever reads it.
+        let (output, grace) = match share {
+            Share::All => (Setting::At(MOST_OUTPUT), None),
+            Share::Part => (Setting::Unlimited, Some(GRACE)),
         };
         Ok(LimitSettings {
             wall: Some(Setting::At(timeout)),
             cpu: Some(Setting::At(cpu)),
             memory: Some(memory),
             pids: Some(pids),
-            output: Some(Setting::At(MOST_OUTPUT)),
+            output: Some(output),
+            grace,
             ..LimitSettings::NONE
         })
     }
@@ -451,7 +442,12 @@ impl Children {
             if let Some(home) = &self.home {
                 setns(home, CloneFlags::CLONE_NEWNET)?;
             }
-            close_all_but(&[order.started.as_raw_fd(), result.as_raw_fd()])
+            let mut kept = vec![order.started.as_raw_fd(), result.as_raw_fd()];
+            if let Some(Words { streams: CommandStreams::Live { stdin, stdout, stderr, .. }, .. }) = &words {
+                kept.extend([stdin.as_raw_fd(), stdout.as_raw_fd()]);
+                kept.extend(stderr.as_ref().map(AsRawFd::as_raw_fd));
+            }
+            close_all_but(&kept)
         };
         let ready = ready().map_err(|errno| format!("cannot start a supervisor: {}", errno.desc()));
         let told = match (ready, words) {
@@ -494,6 +490,19 @@ fn may_be_a_commands(capability: Capability) -> bool {
     }
 }
 
+/// Whether variables can be a child's; `steers` says what one would do that it may not.
+fn check(env: &BTreeMap<String, String>, steers: impl Fn(&str) -> Option<&'static str>) -> Result<(), No> {
+    for (name, value) in env {
+        if !is_variable(name) || value.contains('\0') {
+            return Err(No::misuse(format!("env: '{name}' is no variable")));
+        }
+        if let Some(why) = steers(name) {
+            return Err(No::misuse(format!("env: '{name}' {why}")));
+        }
+    }
+    Ok(())
+}
+
 /// The folder in which a child starts: any that is there. It gives no right to anything in it.
 fn folder(cwd: Option<&str>, base: &Base) -> Result<String, No> {
     let Some(cwd) = cwd else { return Ok(base.workdir.clone()) };
@@ -527,136 +536,4 @@ pub(super) fn collect(source: &mut Vec<u8>, piece: &[u8]) -> Result<(), No> {
     }
     source.extend_from_slice(piece);
     Ok(())
-}
-
-impl Running {
-    /// Readable when the child's supervisor has ended.
-    pub(super) fn ended(&self) -> BorrowedFd<'_> {
-        self.supervisor.as_fd()
-    }
-
-    /// Collects it, and gives the processor time of its supervisor and of all that this one has collected.
-    ///
-    /// Source: getrusage(2), RUSAGE_CHILDREN: nothing else is collected meanwhile.
-    pub(super) fn spent(&mut self) -> Duration {
-        let collected = || {
-            let of = |time: TimeVal| {
-                let (seconds, micros) = (u64::try_from(time.tv_sec()), u64::try_from(time.tv_usec()));
-                Duration::from_secs(seconds.unwrap_or(0)) + Duration::from_micros(micros.unwrap_or(0))
-            };
-            let usage = getrusage(UsageWho::RUSAGE_CHILDREN);
-            usage.map_or(Duration::ZERO, |usage| of(usage.user_time()) + of(usage.system_time()))
-        };
-        let before = collected();
-        self.collect();
-        collected().saturating_sub(before)
-    }
-
-    /// What it left behind. Its audit goes to this jail's: the host knows what a program's child did, whatever the program
-    /// makes of it.
-    pub(super) fn result(mut self, tell: &mut dyn FnMut(Entry)) -> Result<Spent, No> {
-        self.collect();
-        let mut file = File::from(self.result.try_clone().map_err(|_| No::kernel(Errno::EMFILE))?);
-        let mut bytes = Vec::new();
-        file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|_| No::kernel(Errno::EIO))?;
-        if self.foreign {
-            let exited = serde_json::from_slice::<Result<Exited, String>>(&bytes);
-            // What a command printed is held twice at most.
-            drop(bytes);
-            return match exited {
-                Ok(Ok(mut exited)) => {
-                    std::mem::take(&mut exited.audit).into_iter().for_each(tell);
-                    let json = serde_json::to_vec(&exited).map_err(|_| No::kernel(Errno::EINVAL))?;
-                    Ok(Spent { json, fuel: 0, tokens: 0 })
-                }
-                Ok(Err(why)) => Err(No::misuse(why)),
-                Err(_) => Err(No::misuse("the command's supervisor was killed")),
-            };
-        }
-        let ran = match serde_json::from_slice::<Result<Ran, String>>(&bytes) {
-            Ok(Ok(ran)) => {
-                ran.audit.iter().cloned().map(of_child).for_each(tell);
-                ran
-            }
-            Ok(Err(why)) => return Err(No::misuse(why)),
-            // It was killed: by the kernel, for memory that this jail's group counts too.
-            Err(_) => {
-                tell(of_child(untold()));
-                Ran {
-                    ok: false,
-                    output: Vec::new(),
-                    errors: vec!["run_program: the child's supervisor was killed".to_owned()],
-                    audit: Vec::new(),
-                    exit: None,
-                    timed_out: false,
-                    // It couldn't say: it counts as if it had used all.
-                    llm_tokens: self.tokens.unwrap_or(0),
-                    fuel: 0,
-                }
-            }
-        };
-        let json = serde_json::to_vec(&ran).map_err(|_| No::kernel(Errno::EINVAL))?;
-        Ok(Spent { json, fuel: ran.fuel, tokens: ran.llm_tokens })
-    }
-
-    /// Ends it before its time, with its jail. What it did until then goes to this jail's audit.
-    pub(super) fn end(self, tell: &mut dyn FnMut(Entry)) {
-        // A second stop doesn't wait until the program has ended by itself.
-        for stop in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
-            // ESRCH: it has ended.
-            let _gone = crate::sys::pidfd::send_signal(self.supervisor.as_fd(), stop);
-        }
-        let mut over = [PollFd::new(self.supervisor.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut over, PollTimeout::from(2000_u16)) == Ok(1) {
-            let _nobody_hears = self.result(tell);
-        } else {
-            tell(of_child(untold()));
-        }
-    }
-
-    /// Waits for the child's supervisor, which has ended or was killed.
-    fn collect(&mut self) {
-        if !self.reaped {
-            self.reaped = true;
-            while waitid(Id::PIDFd(self.supervisor.as_fd()), WaitPidFlag::WEXITED) == Err(Errno::EINTR) {}
-        }
-    }
-}
-
-/// A child's entry, as it stands in the audit of the jail that started it.
-fn of_child(entry: Entry) -> Entry {
-    Entry { context: format!("child:{}", entry.context), ..entry }
-}
-
-/// What stands there in the place of entries that are lost.
-fn untold() -> Entry {
-    Entry {
-        source: "run_program()".to_owned(),
-        reason: "its supervisor was killed: what it did before isn't known".to_owned(),
-        ..super::denial(Capability::SandboxRun.name().to_owned(), "audit".to_owned())
-    }
-}
-
-impl Drop for Running {
-    /// Ends the child's jail, and waits until it is gone.
-    fn drop(&mut self) {
-        if self.reaped {
-            return;
-        }
-        let kill = |process: BorrowedFd<'_>| {
-            // ESRCH: it has ended.
-            let _gone = crate::sys::pidfd::send_signal(process, Signal::SIGKILL);
-        };
-        kill(self.supervisor.as_fd());
-        self.collect();
-        let mut message = [0; 1];
-        // Its supervisor is dead, so what it had to tell is there; the end of the channel comes after it.
-        if let Ok((1, descriptors)) = socket::receive(self.started.as_fd(), &mut message)
-            && let Ok([init]) = <[OwnedFd; 1]>::try_from(descriptors)
-        {
-            kill(init.as_fd());
-            let mut gone = [PollFd::new(init.as_fd(), PollFlags::POLLIN)];
-            let _waited = poll(&mut gone, PollTimeout::from(2000_u16));
-        }
-    }
 }

@@ -214,6 +214,7 @@ impl Files {
                 name: name.to_string_lossy().into_owned(),
                 is_dir: kind(&stat) == SFlag::S_IFDIR,
                 size: u64::try_from(stat.st_size).unwrap_or(0),
+                changed: stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec),
             });
         }
         listed.sort();

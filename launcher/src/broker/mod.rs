@@ -2,7 +2,7 @@
 //!
 //! The runtime's own root is empty and its filter lets it open nothing, so every file that the language touches comes
 //! through here as a descriptor ([`files`]), by way of folders that were opened once ([`anchor`]); so does every program
-//! that it starts ([`child`]), every request of HTTP and every prompt for a model ([`fetch`]).
+//! that it starts ([`child`], [`processes`]), every request of HTTP and every prompt for a model ([`fetch`]).
 //!
 //! Invariant: the ceiling is checked here for every request, whatever the peer's own gate has said.
 //! Invariant: the peer sends one request at a time and in order. Anything else ends it, and the report says why: a runtime
@@ -15,27 +15,32 @@ mod child;
 mod database;
 mod fetch;
 mod files;
+mod processes;
 mod rate;
+mod running;
 
 use crate::sys::{memory_file, socket};
 pub use anchor::Outer;
-pub use child::{Children, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
-use child::{Left, Running};
+use child::Caller;
+pub use child::{Children, CommandStreams, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
 pub(crate) use database::prepare as prepare_database;
 use database::{Got, Notebooks};
 use fetch::Outgoing;
 pub use fetch::{Model, Outside};
 use files::{Files, No};
-use nix::{errno::Errno, unistd::ftruncate};
+use nix::{errno::Errno, poll::PollFlags, unistd::ftruncate};
 use policies::{
     audit::{Entry, Origin},
     broker::{self, Answer, Breach, Child, Command, MOST_MESSAGE, MOST_PIECE, Message, Request},
     capability::Capability,
     ceiling::Ceiling,
     layer::Layer,
+    process::Spawn,
     scope::{Base, Target},
 };
+use processes::Processes;
 use rate::Bucket;
+use running::{Running, Spent};
 use serde::Serialize;
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -78,7 +83,9 @@ pub struct Broker {
     children: Option<Children>,
     /// The source of the next child, as far as it is here.
     source: Vec<u8>,
-    running: Option<Running>,
+    /// The child that a request waits for.
+    running: Option<Waited>,
+    processes: Processes,
     outgoing: Outgoing,
     bucket: Bucket,
     /// Number of the next request.
@@ -87,6 +94,21 @@ pub struct Broker {
     /// The file of the last answer. It is emptied when the peer asks again: no limit of the jail counts what is in it, so there
     /// is never more than one.
     handed: Option<OwnedFd>,
+}
+
+/// A child, and who waits for its end.
+#[derive(Debug)]
+struct Waited {
+    /// Number of the request.
+    id: u32,
+    kind: Kind,
+    running: Running,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Program,
+    Command,
 }
 
 /// An answer with what goes beside it.
@@ -134,6 +156,7 @@ impl Broker {
             children: lent.children,
             source: Vec::new(),
             running: None,
+            processes: Processes::default(),
             outgoing: Outgoing::new(lent.outside),
             bucket: Bucket::new(Instant::now()),
             next: 1,
@@ -169,6 +192,7 @@ impl Broker {
                 // Nobody is left to hear of a child.
                 self.socket = None;
                 self.end(tell);
+                self.processes = Processes::default();
                 return Ok(());
             }
             Ok(socket::Plain::Bytes(length)) => length,
@@ -180,7 +204,7 @@ impl Broker {
                 return Ok(());
             }
         };
-        if self.running.is_some() || self.outgoing.is_pending() {
+        if self.running.is_some() || self.processes.is_pending() || self.outgoing.is_pending() {
             return Err(Breach::Early);
         }
         if let Some(handed) = self.handed.take() {
@@ -214,6 +238,14 @@ impl Broker {
                 Ok(()) => return Ok(()),
                 Err(no) => Err(no),
             },
+            Request::Spawn(spawn) => match self.spawn(id, *spawn, used()) {
+                Ok(()) => return Ok(()),
+                Err(no) => Err(no),
+            },
+            Request::Await { all, timeout_ms } => {
+                self.processes.wait(id, all, timeout_ms, Instant::now());
+                return Ok(());
+            }
             // Likewise, unless it is known at once.
             Request::Fetch(fetch) => match self.outgoing.fetch(id, *fetch, &self.ceiling) {
                 Ok(()) => return Ok(()),
@@ -262,12 +294,12 @@ impl Broker {
     /// Readable when the child has ended.
     #[must_use]
     pub fn child(&self) -> Option<BorrowedFd<'_>> {
-        self.running.as_ref().map(Running::ended)
+        self.running.as_ref().map(|waited| waited.running.ended())
     }
 
-    /// What has to be kept free for the child that runs.
+    /// What has to be kept free for children that run.
     pub(crate) fn kept(&self) -> Kept {
-        self.running.as_ref().map_or(Kept::default(), |running| running.kept)
+        self.running.as_ref().map_or(Kept::default(), |waited| waited.running.kept).and(self.processes.kept())
     }
 
     /// Whether this jail's control groups count its children as well.
@@ -284,10 +316,16 @@ impl Broker {
         tell: &mut dyn FnMut(Entry),
         spent: &mut dyn FnMut(Duration),
     ) -> Result<(), Breach> {
-        let Some(mut running) = self.running.take() else { return Ok(()) };
+        let Some(Waited { id, kind, mut running }) = self.running.take() else { return Ok(()) };
         spent(running.spent());
-        let id = running.id;
-        let ran = running.result(tell);
+        let ran = match kind {
+            Kind::Program => running.ran(tell),
+            Kind::Command => running.exited(tell).and_then(|exited| {
+                let exited = exited.ok_or_else(|| No::misuse("the command's supervisor was killed"))?;
+                let json = serde_json::to_vec(&exited).map_err(|_| No::kernel(Errno::EINVAL))?;
+                Ok(Spent { json, fuel: 0, tokens: 0 })
+            }),
+        };
         if let (Ok(spent), Some(left)) = (&ran, self.children.as_mut().and_then(|all| all.fuel.as_mut())) {
             *left = left.saturating_sub(spent.fuel);
         }
@@ -301,8 +339,15 @@ impl Broker {
 
     /// The program has ended, so what it started does.
     pub(crate) fn end(&mut self, tell: &mut dyn FnMut(Entry)) {
-        if let Some(running) = self.running.take() {
-            running.end(tell);
+        let Some(Waited { kind, running, .. }) = self.running.take() else { return };
+        if !running.stop() {
+            tell(running::untold());
+            return;
+        }
+        // Nobody hears of the result.
+        match kind {
+            Kind::Program => drop(running.ran(tell)),
+            Kind::Command => drop(running.exited(tell)),
         }
     }
 
@@ -312,12 +357,11 @@ impl Broker {
         if !self.ceiling.covers(capability, Target::Whole) {
             return Err(No::ceiling(capability, None));
         }
+        let outer = self.files.outer();
         let Some(children) = &self.children else {
             return Err(No::misuse("this supervisor starts no children"));
         };
-        let left = Left { used, tokens: self.outgoing.left() };
-        let begun =
-            children.begin(id, child, source, (&self.ceiling, self.files.outer()), &self.base, left)?;
+        let begun = children.begin(child, source, self.caller(outer, used))?;
         let cut = |capability: String, target: String, reason: &str| Entry {
             source: "run_program()".to_owned(),
             reason: reason.to_owned(),
@@ -329,30 +373,78 @@ impl Broker {
         if begun.profile_dropped {
             tell(cut("profile(native)".to_owned(), "native".to_owned(), "above parent profile"));
         }
-        self.running = Some(begun.running);
+        self.running = Some(Waited { id, kind: Kind::Program, running: begun.running });
         Ok(())
     }
 
-    fn begin_command(&mut self, id: u32, command: Command, used: Used) -> Result<(), No> {
-        let input = std::mem::take(&mut self.source);
+    /// This jail's program, as the one that asks for a child.
+    fn caller(&self, outer: Outer, used: Used) -> Caller<'_> {
+        let used = if self.groups_nest() { used } else { used.with(self.processes.kept()) };
+        Caller { ceiling: &self.ceiling, outer, base: &self.base, used, tokens: self.outgoing.left() }
+    }
+
+    /// How children are started, if a command may be that the ceiling covers.
+    fn may_run(&self, command: &Command) -> Result<&Children, No> {
         let capability = Capability::Exec;
         let first = command.argv.first().map(String::as_str);
         if !self.ceiling.covers(capability, first.map_or(Target::Whole, Target::Command)) {
             return Err(No::ceiling(capability, first));
         }
-        let Some(children) = &self.children else {
-            return Err(No::misuse("this supervisor starts no commands"));
-        };
-        let begun = children.begin_command(
-            id,
-            command,
-            input,
-            (&self.ceiling, self.files.outer()),
-            &self.base,
-            used,
-        )?;
-        self.running = Some(begun.running);
+        self.children.as_ref().ok_or_else(|| No::misuse("this supervisor starts no commands"))
+    }
+
+    fn begin_command(&mut self, id: u32, command: Command, used: Used) -> Result<(), No> {
+        let input = std::mem::take(&mut self.source);
+        let streams = CommandStreams::Kept(command.most_output.min(MOST_OUTPUT.0));
+        self.may_run(&command)?;
+        let outer = self.files.outer();
+        let running =
+            self.may_run(&command)?.begin_command(command, input, streams, self.caller(outer, used))?;
+        self.running = Some(Waited { id, kind: Kind::Command, running });
         Ok(())
+    }
+
+    fn spawn(&mut self, id: u32, spawn: Spawn, used: Used) -> Result<(), No> {
+        self.may_run(&spawn.command)?;
+        let outer = self.files.outer();
+        let mut processes = std::mem::take(&mut self.processes);
+        let used = if self.groups_nest() { used } else { used.with(processes.kept()) };
+        let begun = self
+            .may_run(&spawn.command)
+            .and_then(|children| processes.spawn(id, spawn, children, self.caller(outer, used)));
+        self.processes = processes;
+        begun
+    }
+
+    /// What of the processes beside the program has to be polled.
+    pub(crate) fn processes<'a>(&'a self, each: &mut dyn FnMut(BorrowedFd<'a>, PollFlags)) {
+        self.processes.watched(each);
+    }
+
+    /// When something of them is due by the clock.
+    pub(crate) fn processes_until(&self) -> Option<Instant> {
+        self.processes.until()
+    }
+
+    /// The program has ended, so they do; gives the processor time that they used.
+    pub(crate) fn end_processes(&mut self) -> Duration {
+        self.processes.end()
+    }
+
+    /// Something of them is there, or due.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub(crate) fn processes_turn(
+        &mut self,
+        now: Instant,
+        tell: &mut dyn FnMut(Entry),
+        spent: &mut dyn FnMut(Duration),
+    ) -> Result<(), Breach> {
+        let Some((id, reply)) = self.processes.turn(now, tell, spent) else { return Ok(()) };
+        let reply = reply.unwrap_or_else(|no| refusal(no, tell));
+        self.bucket.take(reply.cost);
+        self.send(id, reply)
     }
 
     fn act(&mut self, what: Request, raw: &[u8]) -> Result<Reply, No> {
@@ -379,9 +471,13 @@ impl Broker {
             Request::Source {} => child::collect(&mut self.source, raw).map(|()| Reply::of(Answer::Done)),
             Request::Body {} => self.outgoing.collect(raw).map(|()| Reply::of(Answer::Done)),
             Request::Model {} => Reply::data(&self.outgoing.state()),
-            Request::RunProgram(_) | Request::RunCommand(_) | Request::Fetch(_) | Request::Prompt(_) => {
-                Err(No::misuse("what is answered later is begun by itself"))
-            }
+            Request::Process { number, act } => self.processes.act(number, act, raw),
+            Request::RunProgram(_)
+            | Request::RunCommand(_)
+            | Request::Spawn(_)
+            | Request::Await { .. }
+            | Request::Fetch(_)
+            | Request::Prompt(_) => Err(No::misuse("what is answered later is begun by itself")),
         }
     }
 
@@ -393,9 +489,12 @@ impl Broker {
                 self.handed = match reply.answer {
                     Answer::Filed { .. } | Answer::Beside { .. } => reply.file,
                     // A file of the host, or none.
-                    Answer::Opened | Answer::Done | Answer::Seen(_) | Answer::Inline | Answer::Refused(_) => {
-                        None
-                    }
+                    Answer::Opened
+                    | Answer::Done
+                    | Answer::Seen(_)
+                    | Answer::Inline
+                    | Answer::Piece { .. }
+                    | Answer::Refused(_) => None,
                 };
                 Ok(())
             }

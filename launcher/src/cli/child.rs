@@ -7,11 +7,12 @@ use super::{
     settings,
 };
 use crate::{
-    broker::{Model, Nesting, Order, Words},
+    broker::{CommandStreams, Model, Nesting, Order, Words},
     error::Error,
     probe,
     sys::memory_file,
 };
+use nix::pty::Winsize;
 use policies::{
     audit::{Entry, Origin},
     broker::{Exited, Profile, Ran},
@@ -21,7 +22,7 @@ use policies::{
     plan::{Access, HostPath},
     policy::{Policy, ready},
     report::{Report, Verdict},
-    request::{self, Options, Subject, Workdir},
+    request::{self, Options, Subject, Terminal, Workdir},
     units::Millis,
     wire::{self, JobHeader},
 };
@@ -62,36 +63,61 @@ pub(super) fn command(order: Order, words: Words) -> Result<Exited, String> {
     let told = |error: Error| format!("failed to {}", super::chain(&error));
     let lost = |errno: nix::errno::Errno| format!("failed to make room for output: {}", errno.desc());
     let timeout = order.limits.wall.and_then(policies::limits::Setting::value);
-    let most = words.most_output;
+    let Words { argv, folder, streams } = words;
+    let most = match streams {
+        CommandStreams::Kept(most) => most,
+        CommandStreams::Live { stdin, stdout, stderr, terminal } => {
+            let streams = Streams::of_process(stdin, stdout, stderr);
+            let report = run_command(order, (argv, folder), streams, terminal).map_err(told)?;
+            return Ok(exited(report, timeout));
+        }
+    };
     let (stdout, stderr) = (memory_file::empty().map_err(lost)?, memory_file::empty().map_err(lost)?);
     let own =
         |file: &OwnedFd| file.try_clone().map_err(|error| format!("failed to make room for output: {error}"));
-    let streams = (own(&stdout)?, own(&stderr)?);
-    let report = run_command(order, words, streams).map_err(told)?;
+    let stdin = memory_file::sealed(&order.source).map_err(lost)?;
+    let streams = Streams::of_command(stdin, own(&stdout)?, own(&stderr)?);
+    let report = run_command(order, (argv, folder), streams, None).map_err(told)?;
     let (stdout, more_stdout) = read_back(stdout, most, MOST_HANDED)?;
     let room = MOST_HANDED.saturating_sub(on_the_way(&stdout));
     let (stderr, more_stderr) = read_back(stderr, most, room)?;
-    let ended = why(&report, timeout);
     let over = report.status == Verdict::Output;
     Ok(Exited {
-        exit_code: report.exit.or(report.signal.map(|signal| 128 + signal)),
         stdout,
         stderr,
         stdout_truncated: more_stdout || over,
         stderr_truncated: more_stderr || over,
-        // One of its own making, and one that was cut for its output, are results.
-        ended: ended.filter(|_| !matches!(report.status, Verdict::Signal | Verdict::Output)),
-        timed_out: report.timed_out,
-        audit: audit(report.audit, report.audit_dropped),
+        ..exited(report, timeout)
     })
 }
 
-fn run_command(order: Order, words: Words, (stdout, stderr): (OwnedFd, OwnedFd)) -> Result<Report, Error> {
-    let mut options = Options::new(Subject::Command { argv: words.argv }, order.base);
+/// How a command ended; one of its own making, and one that was cut for its output, are results.
+fn exited(report: Report, timeout: Option<Millis>) -> Exited {
+    let ended = why(&report, timeout);
+    Exited {
+        exit_code: report.exit.or(report.signal.map(|signal| 128 + signal)),
+        stdout: String::new(),
+        stderr: String::new(),
+        stdout_truncated: false,
+        stderr_truncated: false,
+        ended: ended.filter(|_| !matches!(report.status, Verdict::Signal | Verdict::Output)),
+        timed_out: report.timed_out,
+        audit: audit(report.audit, report.audit_dropped),
+    }
+}
+
+fn run_command(
+    order: Order,
+    (argv, folder): (Vec<String>, Option<String>),
+    streams: Streams,
+    terminal: Option<Winsize>,
+) -> Result<Report, Error> {
+    let mut options = Options::new(Subject::Command { argv }, order.base);
     options.ceiling = Some(order.ceiling.clone());
     options.set = order.env;
     options.limits = order.limits;
-    if let Some(folder) = words.folder {
+    options.terminal = if terminal.is_some() { Terminal::Own } else { Terminal::None };
+    if let Some(folder) = folder {
         let all = Grant::new(Capability::FileWrite, Some(&format!("{}/*", folder.trim_end_matches('/'))));
         let writes = all.is_ok_and(|all| order.ceiling.covers_grant(&all));
         let access = if writes { Access::ReadWrite } else { Access::ReadOnly };
@@ -101,11 +127,7 @@ fn run_command(order: Order, words: Words, (stdout, stderr): (OwnedFd, OwnedFd))
     let request = request::resolve(&policy, options).map_err(settings::unsettled)?;
     let host = probe::fast();
     let plan = launch::plan_below(&request, &host, Sockets::Skipped, &order.outer)?;
-    let failed =
-        |source: nix::errno::Errno| Error::Supervise { act: "hand over its input", source: source.into() };
-    let stdin = memory_file::sealed(&order.source).map_err(failed)?;
-    let extras = Extras { started: Some(order.started), ..Extras::default() };
-    let streams = Streams::of_command(stdin, stdout, stderr);
+    let extras = Extras { started: Some(order.started), terminal, ..Extras::default() };
     launch::start(plan, &host, extras, streams).map(|(report, _nothing_copied)| report)
 }
 

@@ -11,10 +11,7 @@ use super::{
     settings,
 };
 use crate::{error::Error, probe};
-use policies::{
-    report::{Report, Verdict},
-    request::Terminal,
-};
+use policies::report::{Report, Verdict};
 use std::io::{self, Write};
 
 /// Runs the command and gives the exit code.
@@ -27,7 +24,7 @@ pub(super) fn exec(args: &ExecArgs) -> Result<u8, Error> {
         job: None,
         copy_in: copy::into(&args.copy_in)?,
         copy_out: copy::out_of(&args.copy_out)?,
-        terminal: terminal == Terminal::Own,
+        terminal: launch::window(terminal)?,
         lending: None,
         started: None,
         state: None,

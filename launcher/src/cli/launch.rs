@@ -19,7 +19,10 @@ use crate::{
     },
     sys::winsize,
 };
-use nix::sched::{CloneFlags, setns};
+use nix::{
+    pty::Winsize,
+    sched::{CloneFlags, setns},
+};
 use policies::{
     broker::Profile,
     capability::Capability,
@@ -72,6 +75,16 @@ pub(super) fn terminal(common: &CommonArgs) -> Terminal {
     if both && common.report.as_deref() != Some("-") { Terminal::Own } else { Terminal::None }
 }
 
+/// The size of the caller's terminal, where the payload gets one.
+pub(super) fn window(terminal: Terminal) -> Result<Option<Winsize>, Error> {
+    let failed =
+        |errno: nix::errno::Errno| Error::Supervise { act: "read the window size", source: errno.into() };
+    match terminal {
+        Terminal::Own => winsize::get(io::stdin().as_fd()).map(Some).map_err(failed),
+        Terminal::None => Ok(None),
+    }
+}
+
 /// What a start needs besides its request.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
@@ -81,8 +94,8 @@ pub(super) struct Extras {
     pub(super) copy_in: Vec<CopyIn>,
     /// Files to take from it.
     pub(super) copy_out: Vec<CopyOut>,
-    /// Whether there is a terminal.
-    pub(super) terminal: bool,
+    /// The size of the payload's terminal, where it has one.
+    pub(super) terminal: Option<Winsize>,
     /// What a runtime may ask for.
     pub(super) lending: Option<Lending>,
     /// Where a program's saved state goes.
@@ -179,6 +192,12 @@ impl Streams {
             kept: None,
             person: None,
         }
+    }
+
+    /// A process's, while it runs: pipes, or a terminal that is input and output.
+    pub(super) fn of_process(stdin: OwnedFd, stdout: OwnedFd, stderr: Option<OwnedFd>) -> Self {
+        let stderr = stderr.map_or(Sink::Nowhere, Sink::File);
+        Self { stdin: Source::File(stdin), stdout: Sink::File(stdout), stderr, kept: None, person: None }
     }
 
     /// The caller's input was the program itself.
@@ -319,18 +338,9 @@ fn started(
         Some(cgroup) => cgroup.entry().map_err(lost("open the cgroup"))?,
         None => Entry::Written(Vec::new()),
     };
-    let terminal = if extras.terminal {
-        Some(
-            winsize::get(io::stdin().as_fd())
-                .map_err(io::Error::from)
-                .map_err(lost("read the window size"))?,
-        )
-    } else {
-        None
-    };
     let inputs = Inputs {
         cgroup: entry,
-        terminal,
+        terminal: extras.terminal,
         job: extras.job,
         copy_in: extras.copy_in,
         signal_mask: *signals.mask_before(),

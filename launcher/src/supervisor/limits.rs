@@ -202,6 +202,7 @@ impl Watcher {
         self.kept = Kept {
             memory: if memory { kept.memory } else { 0 },
             cpu: if self.counts_children(groups_nest) { Duration::ZERO } else { kept.cpu },
+            processes: 0,
         };
     }
 

@@ -24,7 +24,7 @@ use super::{
     wants::{Keep, Prompt, Sink, Wants},
 };
 use crate::{
-    broker::{Broker, Kept as KeptFree},
+    broker::Broker,
     cgroup::Cgroup,
     egress::Egress,
     jail::{ExitRecord, Running},
@@ -239,6 +239,7 @@ impl<'p> Watch<'p> {
         if ready.has(Event::Child) {
             self.child();
         }
+        self.processes(ready.has(Event::Process));
         self.outside();
         let frames = ready.has(Event::Frames);
         if frames || ready.has(Event::OutReadable) || ready.has(Event::OutWritable) {
@@ -357,6 +358,14 @@ impl<'p> Watch<'p> {
             Ok(_) | Err(_) => Ending::Untold,
         };
         self.ending = Some(ending);
+        if let Some(broker) = &mut self.broker {
+            let nest = broker.groups_nest();
+            let spent = broker.end_processes();
+            if !spent.is_zero() {
+                let over = self.watcher.child_spent(spent, nest);
+                self.cause = self.cause.take().or(over);
+            }
+        }
         let told_cpu = match ending {
             Ending::Told(record) => Some(Duration::from_micros(record.cpu_us)),
             Ending::Untold => None,
@@ -483,9 +492,32 @@ impl<'p> Watch<'p> {
         let mut over = None;
         let ended = broker
             .child_ended(&mut |entry| audit.add(entry), &mut |cpu| over = watcher.child_spent(cpu, nest));
-        watcher.keep(KeptFree::default(), nest);
+        watcher.keep(broker.kept(), nest);
         self.tokens = broker.tokens();
         if let Err(breach) = ended {
+            self.breach(&breach);
+        }
+        if let Some(cause) = over {
+            self.end(cause);
+        }
+    }
+
+    /// Something of a process that runs beside the runtime is there, or due.
+    fn processes(&mut self, there: bool) {
+        let Some(broker) = &mut self.broker else { return };
+        let now = Instant::now();
+        if !there && broker.processes_until().is_none_or(|at| now < at) {
+            return;
+        }
+        let nest = broker.groups_nest();
+        let audit = &mut self.audit;
+        let watcher = &mut self.watcher;
+        let mut over = None;
+        let told = broker.processes_turn(now, &mut |entry| audit.add(entry), &mut |cpu| {
+            over = over.take().or(watcher.child_spent(cpu, nest));
+        });
+        watcher.keep(broker.kept(), nest);
+        if let Err(breach) = told {
             self.breach(&breach);
         }
         if let Some(cause) = over {

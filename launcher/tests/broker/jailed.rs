@@ -4,6 +4,7 @@ use crate::peer::{Peer, frames, job, send_with_descriptor};
 use policies::{
     broker::{self, Act, Answer, By, How, MOST_MESSAGE, Part, Request, What},
     fetch::{Fetch, Form, Outcome, Prompt, Purpose},
+    process::{self, Awaited, Signal, Spawn, Stream, Window},
     wire::{self, EndFrame, Frame},
 };
 use std::{
@@ -44,6 +45,12 @@ fn act() {
         ["child", top] => child(&mut peer, top),
         ["child and more"] => {
             peer.send(&Request::RunProgram(Box::new(everything("slow"))));
+            peer.send(&Request::Look { path: "/x".into() });
+            std::thread::sleep(std::time::Duration::from_secs(20));
+        }
+        ["processes"] => processes(&mut peer),
+        ["a wait and more"] => {
+            peer.send(&Request::Await { all: Vec::new(), timeout_ms: 60_000 });
             peer.send(&Request::Look { path: "/x".into() });
             std::thread::sleep(std::time::Duration::from_secs(20));
         }
@@ -307,6 +314,45 @@ fn nothing(peer: &mut Peer, top: &str) {
     assert_eq!(peer.replace(&path, "x"), Err(By::Ceiling));
     assert_eq!(peer.remove(&path, What::File), Err(By::Ceiling));
     assert_eq!(peer.done(&Request::RunProgram(Box::new(everything("x")))), Err(By::Ceiling));
+}
+
+/// A process is started where `exec` is granted and not elsewhere, and nobody has one that nobody started.
+fn processes(peer: &mut Peer) {
+    let spawn = |word: &str| {
+        let command = broker::Command {
+            argv: vec![word.to_owned()],
+            ceiling: policies::ceiling::Ceiling::everything(),
+            env: BTreeMap::new(),
+            timeout_ms: u64::MAX,
+            cwd: None,
+            most_output: u64::MAX,
+        };
+        Request::Spawn(Box::new(Spawn { command, terminal: None }))
+    };
+    assert_eq!(peer.done(&spawn("other")), Err(By::Ceiling));
+    // The one in the launcher's place says what it was told, and starts nothing.
+    for _ in 0..200 {
+        assert_eq!(peer.done(&spawn("granted")), Err(By::Misuse));
+    }
+    for number in [0, 1, 7, u32::MAX] {
+        for act in [
+            process::Act::EndInput,
+            process::Act::Read(Stream::Output),
+            process::Act::Look,
+            process::Act::Signal(Signal::Kill),
+            process::Act::Resize(Window { columns: 0, rows: 0 }),
+            process::Act::Forget,
+        ] {
+            assert_eq!(peer.done(&Request::Process { number, act }), Err(By::Misuse), "{act:?}");
+        }
+    }
+    // What nobody knows is there at once, and a wait for nothing ends with its time.
+    let all = vec![Awaited { number: 7, what: process::What::End }; 256];
+    let reply = peer.ask(&Request::Await { all, timeout_ms: u64::MAX });
+    let places: Vec<usize> = serde_json::from_slice(&reply.raw).unwrap();
+    assert_eq!(places.len(), 256);
+    let reply = peer.ask(&Request::Await { all: Vec::new(), timeout_ms: 1 });
+    assert_eq!(reply.raw, b"[]");
 }
 
 /// A child that may do all that there is.

@@ -150,6 +150,21 @@ fn a_request_while_a_child_runs_ends_both() {
     assert_eq!(nix::sys::wait::waitpid(None, None), Err(nix::errno::Errno::ECHILD), "nobody is left");
 }
 
+fn a_process_is_started_where_exec_is_granted_and_nobody_has_another_s() {
+    let given = Given::new();
+    let report = given.run("exec=granted", &["processes"]);
+    passes(&report);
+    assert!(report.audit.iter().any(|entry| entry.capability == "exec(\"other\")" && !entry.granted));
+    assert_eq!(nix::sys::wait::waitpid(None, None), Err(nix::errno::Errno::ECHILD), "nobody is left");
+}
+
+fn a_request_while_it_waits_is_a_breach() {
+    let given = Given::new();
+    let report = given.run("exec=granted", &["a wait and more"]);
+    assert_eq!(report.status, Verdict::JailFailed);
+    assert!(report.errors[0].contains("before the answer to the last one"), "{:?}", report.errors);
+}
+
 /// The host's network: a start by root takes this process into the jails' shared one, and it doesn't come back.
 fn home() -> Option<OwnedFd> {
     static HOME: OnceLock<OwnedFd> = OnceLock::new();
@@ -526,6 +541,8 @@ pub(crate) fn main() -> ExitCode {
         a_peer_that_leaves_is_left_alone,
         a_lying_runtime_gets_no_more_for_its_children,
         a_request_while_a_child_runs_ends_both,
+        a_process_is_started_where_exec_is_granted_and_nobody_has_another_s,
+        a_request_while_it_waits_is_a_breach,
         a_lying_runtime_reaches_no_more_than_the_ceiling,
     ]
     .into();

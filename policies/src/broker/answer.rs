@@ -56,7 +56,7 @@ pub enum Answer {
     Opened,
     /// What stands there.
     Seen(Seen),
-    /// The raw bytes are JSON: a list of [`Listed`], or a [`Ran`].
+    /// The raw bytes are JSON: a list of [`Listed`], a [`Ran`], the number of a process …
     Inline,
     /// They are too long for a message: the descriptor beside it is a file with them.
     Filed {
@@ -67,6 +67,11 @@ pub enum Answer {
     Beside {
         /// How many bytes.
         bytes: u64,
+    },
+    /// The raw bytes are what a process has written.
+    Piece {
+        /// Whether there will be no more.
+        ended: bool,
     },
     /// No.
     Refused(Refused),
@@ -99,6 +104,8 @@ pub struct Listed {
     pub is_dir: bool,
     /// Bytes.
     pub size: u64,
+    /// When it was changed last: Unix time in nanoseconds.
+    pub changed: i64,
 }
 
 /// A refusal.

@@ -1,6 +1,7 @@
 //! Messages: numbered heads with raw bytes behind them, read from a peer that may be anybody.
 
-use super::{Answer, MOST_HEAD, MOST_MESSAGE, MOST_PATH, MOST_VARIABLES, MOST_WORDS, Request};
+use super::{Answer, Command, MOST_HEAD, MOST_MESSAGE, MOST_PATH, MOST_VARIABLES, MOST_WORDS, Request};
+use crate::process::{Act, MOST_AWAITED};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Why a peer is not listened to any more.
@@ -122,13 +123,12 @@ pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
             }
             false
         }
-        Request::RunCommand(command) => {
-            path(command.cwd.as_deref().unwrap_or(""))?;
-            if command.env.len() > MOST_VARIABLES {
-                return Err(Breach::Bound("the number of variables"));
-            }
-            if command.argv.len() > MOST_WORDS {
-                return Err(Breach::Bound("the number of words"));
+        Request::RunCommand(command) => command.bounded().map(|()| false)?,
+        Request::Spawn(spawn) => spawn.command.bounded().map(|()| false)?,
+        Request::Process { act, .. } => matches!(act, Act::Feed),
+        Request::Await { all, .. } => {
+            if all.len() > MOST_AWAITED {
+                return Err(Breach::Bound("the number of processes"));
             }
             false
         }
@@ -137,6 +137,21 @@ pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
         return Err(Breach::Bound("raw bytes"));
     }
     Ok(message)
+}
+
+impl Command {
+    fn bounded(&self) -> Result<(), Breach> {
+        if self.cwd.as_ref().is_some_and(|cwd| cwd.len() > MOST_PATH) {
+            return Err(Breach::Bound("a path"));
+        }
+        if self.env.len() > MOST_VARIABLES {
+            return Err(Breach::Bound("the number of variables"));
+        }
+        if self.argv.len() > MOST_WORDS {
+            return Err(Breach::Bound("the number of words"));
+        }
+        Ok(())
+    }
 }
 
 /// An answer. The runtime reads it; a supervisor is no enemy, but its answer is read as strictly.

@@ -3,6 +3,7 @@
 use crate::{
     ceiling::Ceiling,
     fetch::{Fetch, Prompt},
+    process::{Act as OfProcess, Awaited, Spawn},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,6 +72,22 @@ pub enum Request {
     RunProgram(Box<Child>),
     /// Runs a foreign command in a jail of its own; what was collected as a source is its input.
     RunCommand(Box<Command>),
+    /// Starts a command that goes on beside the caller; answered with its number once it runs.
+    Spawn(Box<Spawn>),
+    /// Something of a process that the caller started.
+    Process {
+        /// Its number.
+        number: u32,
+        /// What.
+        act: OfProcess,
+    },
+    /// Waits until one of these is there, or the time is over; answered with the places of those that are.
+    Await {
+        /// For what.
+        all: Vec<Awaited>,
+        /// For how long at most, in milliseconds.
+        timeout_ms: u64,
+    },
     /// The raw bytes are the next piece of a request's body, or of a prompt.
     Body {},
     /// One request of HTTP, with the collected body.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::ceiling::Ceiling;
+use crate::{ceiling::Ceiling, process};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -48,6 +48,33 @@ fn bounds_are_exact() {
     let piece = |length| encode(1, &Request::Source {}, &vec![0; length]);
     assert!(request(&piece(MOST_PIECE).unwrap()).is_ok());
     assert_eq!(piece(MOST_MESSAGE), Err(Breach::TooLong));
+}
+
+#[test]
+fn what_is_asked_of_processes_is_bounded() {
+    let process = |act| encode(1, &Request::Process { number: 1, act }, b"x").unwrap();
+    assert!(request(&process(process::Act::Feed)).is_ok());
+    assert_eq!(request(&process(process::Act::Look)), Err(Breach::Bound("raw bytes")));
+    let wait = |count| {
+        let all = vec![process::Awaited { number: 1, what: process::What::End }; count];
+        encode(1, &Request::Await { all, timeout_ms: 1 }, b"").unwrap()
+    };
+    assert!(request(&wait(process::MOST_AWAITED)).is_ok());
+    assert_eq!(request(&wait(process::MOST_AWAITED + 1)), Err(Breach::Bound("the number of processes")));
+    let spawn = |words: usize| {
+        let command = Command {
+            argv: vec!["x".to_owned(); words],
+            ceiling: Ceiling::sandbox(),
+            env: BTreeMap::new(),
+            timeout_ms: 1,
+            cwd: None,
+            most_output: 0,
+        };
+        let spawn = process::Spawn { command, terminal: None };
+        encode(1, &Request::Spawn(Box::new(spawn)), b"").unwrap()
+    };
+    assert!(request(&spawn(MOST_WORDS)).is_ok());
+    assert_eq!(request(&spawn(MOST_WORDS + 1)), Err(Breach::Bound("the number of words")));
 }
 
 #[test]

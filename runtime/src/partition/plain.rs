@@ -9,6 +9,7 @@ use crate::broker::Reply;
 use policies::broker::{Act, By, How, Listed, MOST_ENTRIES, Part, Refused, Request, Seen, What};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -58,6 +59,9 @@ impl Plain {
             Request::Source {}
             | Request::RunProgram(_)
             | Request::RunCommand(_)
+            | Request::Spawn(_)
+            | Request::Process { .. }
+            | Request::Await { .. }
             | Request::Body {}
             | Request::Fetch(_)
             | Request::Prompt(_)
@@ -116,6 +120,7 @@ fn list(path: &Path) -> Result<Reply, Error> {
             name: entry.file_name().to_string_lossy().into_owned(),
             is_dir: data.is_dir(),
             size: data.len(),
+            changed: data.mtime().saturating_mul(1_000_000_000).saturating_add(data.mtime_nsec()),
         });
     }
     listed.sort();

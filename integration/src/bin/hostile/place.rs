@@ -167,6 +167,7 @@ fn answer(reply: Result<Reply, String>) -> String {
             Ok(Outcome::Failed { kind, .. }) => kind.name().to_owned(),
             Err(error) => error.to_string(),
         },
+        Ok(Reply::Piece { bytes, .. }) => String::from_utf8_lossy(&bytes).into_owned(),
         Ok(Reply::Refused(refused)) => format!("{:?}", refused.by),
         Err(lost) => lost,
     }

@@ -42,6 +42,8 @@ pub(super) enum Event {
     Asked,
     /// A program that the runtime started has ended.
     Child,
+    /// Something of a process that runs beside the runtime.
+    Process,
     /// A request of the runtime to the outside has come to an end.
     Outside,
     /// The jail takes input.
@@ -115,6 +117,9 @@ impl Watch<'_> {
         let broker = self.broker.as_ref().filter(|_| requests_at.is_none());
         on.add(Event::Asked, broker.and_then(Broker::requests), PollFlags::POLLIN);
         on.add(Event::Child, self.broker.as_ref().and_then(Broker::child), PollFlags::POLLIN);
+        if let Some(broker) = &self.broker {
+            broker.processes(&mut |file, flags| on.add(Event::Process, Some(file), flags));
+        }
         on.add(Event::Outside, self.broker.as_ref().and_then(Broker::outside), PollFlags::POLLIN);
         on.add(Event::Connection, self.egress.as_ref().map(AsFd::as_fd), PollFlags::POLLIN);
         on.add(Event::OutWritable, self.out.writable(), PollFlags::POLLOUT);
@@ -161,7 +166,8 @@ impl Watch<'_> {
             return None;
         }
         let outside = self.broker.as_ref().and_then(Broker::outside_until);
-        let at = [self.watcher.wake_at(), self.kill_at, refusals_at, requests_at, outside];
+        let processes = self.broker.as_ref().and_then(Broker::processes_until);
+        let at = [self.watcher.wake_at(), self.kill_at, refusals_at, requests_at, outside, processes];
         let at = at.into_iter().flatten().min();
         at.map(|at| at.saturating_duration_since(now))
     }
