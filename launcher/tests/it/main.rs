@@ -19,6 +19,7 @@ mod links;
 mod mistakes;
 mod notebooks;
 mod outputs;
+mod processes;
 mod program;
 mod repl;
 mod reports;

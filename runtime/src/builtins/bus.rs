@@ -1,11 +1,12 @@
 //! The bus: topics that a program's agents publish to and listen on. All of it is in memory, for the run.
 
+use super::waiting::{self, DEFAULT_WAIT, Seen, Source, Wait};
 use super::{Args, Builtin, Cost, Ctx, Next, Resume};
 use crate::partition::Core;
 use crate::vm::agents::cross;
 use crate::vm::other::Foreign;
 use crate::vm::render::inside;
-use crate::vm::trap::{Fault, Stop, raised};
+use crate::vm::trap::{Fault, raised};
 use crate::vm::value::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -26,8 +27,6 @@ const MAX_SUBSCRIPTIONS: usize = 1000;
 const MAX_TOPICS: usize = 64;
 /// Messages that wait for all subscribers together.
 const MAX_WAITING: usize = 100_000;
-/// Seconds that `bus_recv` waits without a timeout.
-const DEFAULT_WAIT: f64 = 30.0;
 
 struct Subscription {
     topics: Vec<Rc<str>>,
@@ -69,6 +68,16 @@ fn with<T>(core: &Core, f: impl FnOnce(&mut Bus) -> T) -> T {
         // Nobody else keeps anything under this name.
         None => f(&mut Bus::default()),
     }
+}
+
+/// Which subscription a value stands for, if it does.
+pub(super) fn number(value: &Value) -> Option<u64> {
+    value.as_foreign::<Handle>().map(|handle| handle.0)
+}
+
+/// Whether a receiver wouldn't wait: there is a message, or the subscription has ended.
+pub(super) fn ready(core: &Core, id: u64) -> bool {
+    with(core, |bus| bus.subscriptions.get(&id).is_none_or(|s| !s.waiting.is_empty()))
 }
 
 /// A topic, or one that ends in `*` for all that begin so.
@@ -161,43 +170,37 @@ fn handle(args: &Args<'_>) -> Result<u64, Fault> {
     args.at(0).as_foreign::<Handle>().map(|h| h.0).ok_or_else(|| args.wrong(0, "a subscription"))
 }
 
-/// Waits for a message until a moment.
+/// Waits for a message.
 struct Receive {
     id: u64,
-    seconds: f64,
-    deadline: Option<f64>,
+    wait: Wait,
 }
 
-fn receive(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault> {
+fn receive(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault> {
     let id = handle(args)?;
-    let seconds = if args.optional(1).is_some() { args.float(1)? } else { DEFAULT_WAIT };
-    if !(0.0..=3600.0).contains(&seconds) {
-        return Err(raised("bus_recv: timeout must be from 0 to 3600 seconds"));
-    }
-    Ok(Box::new(Receive { id, seconds, deadline: None }))
+    let seconds = waiting::seconds(args, 1, DEFAULT_WAIT)?;
+    ctx.charge(1)?;
+    Ok(Box::new(Receive { id, wait: Wait::new(vec![Source::Subscription(id)], seconds) }))
 }
 
 impl Resume for Receive {
     fn resume(&mut self, ctx: &mut Ctx<'_>, _: Option<Value>) -> Result<Next, Fault> {
-        ctx.charge(2)?;
-        let next = with(ctx.core, |bus| {
-            let next = bus.subscriptions.get_mut(&self.id).map(|s| s.waiting.pop_front());
-            bus.waiting -= usize::from(matches!(next, Some(Some(_))));
-            next
-        });
-        match next {
-            None => Err(raised("bus_recv: the subscription has ended")),
-            Some(Some((topic, value))) => {
-                Ok(Next::Done(Value::record([("topic", Value::text(&topic)), ("value", value)])))
-            }
-            Some(None) => {
-                if self.seconds == 0.0 || ctx.core.nobody_left() {
-                    return Ok(Next::Done(Value::Nothing));
+        loop {
+            let next = with(ctx.core, |bus| {
+                let next = bus.subscriptions.get_mut(&self.id).map(|s| s.waiting.pop_front());
+                bus.waiting -= usize::from(matches!(next, Some(Some(_))));
+                next
+            });
+            match next {
+                None => return Err(raised("bus_recv: the subscription has ended")),
+                Some(Some((topic, value))) => {
+                    ctx.charge(1)?;
+                    return Ok(Next::Done(Value::record([("topic", Value::text(&topic)), ("value", value)])));
                 }
-                let now = ctx.core.host.now();
-                let deadline = *self.deadline.get_or_insert(now + self.seconds);
-                // The machine lets the other agents run, and asks again.
-                if now < deadline { Err(Box::new(Stop::Wait)) } else { Ok(Next::Done(Value::Nothing)) }
+                Some(None) => match self.wait.look(ctx)? {
+                    Seen::Ready(_) => {}
+                    Seen::Over => return Ok(Next::Done(Value::Nothing)),
+                },
             }
         }
     }

@@ -25,23 +25,7 @@ const OUTPUT: i64 = 1 << 20;
 
 fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let first = args.text(0)?.to_owned();
-    let mut argv = vec![first.clone()];
-    if args.optional(1).is_some() {
-        for word in args.list(1)? {
-            argv.push(match word {
-                Value::Short(_) | Value::Text(_) | Value::Int(_) | Value::Float(_) => display(word),
-                word if matches!(word.as_other(), Some(Other::Secret(_))) => {
-                    return Err(raised("run: an argument is a secret — reveal() it on purpose"));
-                }
-                word => {
-                    return Err(raised(format!(
-                        "run: arguments must be texts or numbers, got {}",
-                        type_name(word)
-                    )));
-                }
-            });
-        }
-    }
+    let argv = words(args)?;
     let seconds = if args.optional(2).is_some() { args.float(2)? } else { TIMEOUT };
     if !(seconds > 0.0 && seconds.is_finite()) {
         return Err(raised("run: timeout must be a number of seconds above 0"));
@@ -53,14 +37,7 @@ fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         return Err(raised(format!("run: unknown option '{}', one of {known}", key.as_str())));
     }
     let given = |key: &str| options.get(key).filter(|v| !v.is_nothing());
-    let cwd = match given("cwd") {
-        None => None,
-        Some(v) => Some(
-            v.as_text()
-                .ok_or_else(|| raised(format!("run: cwd must be text, got {}", type_name(v))))?
-                .to_owned(),
-        ),
-    };
+    let cwd = text_option("run", options, "cwd")?;
     let input = match given("stdin") {
         None => Vec::new(),
         Some(v) => match (v.as_text(), v.as_bytes()) {
@@ -103,6 +80,40 @@ fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         ("stdout_truncated", exited.stdout_truncated.into()),
         ("stderr_truncated", exited.stderr_truncated.into()),
     ]))
+}
+
+/// The words of a command: the first argument, and those of the list that is the second.
+pub(super) fn words(args: &Args<'_>) -> Result<Vec<String>, Fault> {
+    let name = args.name;
+    let mut argv = vec![args.text(0)?.to_owned()];
+    if args.optional(1).is_some() {
+        for word in args.list(1)? {
+            argv.push(match word {
+                Value::Short(_) | Value::Text(_) | Value::Int(_) | Value::Float(_) => display(word),
+                word if matches!(word.as_other(), Some(Other::Secret(_))) => {
+                    return Err(raised(format!("{name}: an argument is a secret — reveal() it on purpose")));
+                }
+                word => {
+                    return Err(raised(format!(
+                        "{name}: arguments must be texts or numbers, got {}",
+                        type_name(word)
+                    )));
+                }
+            });
+        }
+    }
+    Ok(argv)
+}
+
+/// An option that is text.
+pub(super) fn text_option(name: &str, options: &Map, key: &str) -> Result<Option<String>, Fault> {
+    match options.get(key) {
+        None | Some(Value::Nothing) => Ok(None),
+        Some(v) => match v.as_text() {
+            Some(text) => Ok(Some(text.to_owned())),
+            None => Err(raised(format!("{name}: {key} must be text, got {}", type_name(v)))),
+        },
+    }
 }
 
 /// Sends the input in pieces, then the command; waits for its end.

@@ -116,7 +116,12 @@ fn read_file_bytes(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Faul
 fn look(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<Seen, Fault> {
     let path = path_of(args, 0)?;
     ctx.ask(Capability::FileRead, Some(&path))?;
-    match ask(ctx, &path, &Request::Look { path: path.clone() })? {
+    look_at(ctx, &path)
+}
+
+/// What stands at a path. The gate has been asked.
+pub(super) fn look_at(ctx: &mut Ctx<'_>, path: &str) -> Result<Seen, Fault> {
+    match ask(ctx, path, &Request::Look { path: path.to_owned() })? {
         Reply::Seen(seen) => Ok(seen),
         _ => Ok(Seen::NOTHING),
     }
@@ -138,6 +143,11 @@ fn file_info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 
 pub(super) fn entries(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<policies::broker::Listed>, Fault> {
     ctx.ask(Capability::FileRead, Some(path))?;
+    listed(ctx, path)
+}
+
+/// What is in a folder. The gate has been asked.
+pub(super) fn listed(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<policies::broker::Listed>, Fault> {
     match ask(ctx, path, &Request::List { path: path.to_owned() })? {
         Reply::Json(json) => {
             let mut all: Vec<policies::broker::Listed> =

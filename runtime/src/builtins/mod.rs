@@ -17,6 +17,7 @@ mod complex;
 mod config;
 mod control;
 mod convert;
+mod cron;
 mod csv;
 pub(crate) mod database;
 mod dates;
@@ -31,13 +32,17 @@ mod model;
 mod notebook;
 pub(crate) mod operations;
 mod page;
+mod pipes;
 mod process;
+mod processes;
 mod random;
 mod stubs;
 mod tables;
 mod text;
 mod time;
 mod toml;
+mod waiting;
+mod watching;
 mod xml;
 
 pub use context::{Args, CallArgs, Ctx, Next, Resume};
@@ -286,6 +291,11 @@ static FAMILIES: &[&[Builtin]] = &[
     cipher::TABLE,
     chart::TABLE,
     bus::TABLE,
+    pipes::TABLE,
+    waiting::TABLE,
+    processes::TABLE,
+    watching::TABLE,
+    cron::TABLE,
     notebook::TABLE,
     notebook::PROGRESS,
     config::TABLE,

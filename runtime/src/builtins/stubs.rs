@@ -14,7 +14,8 @@ const fn native(name: &'static str, why: &'static str, missing: &'static str) ->
     b
 }
 
-const NOT_BUILT: &str = "this family of builtins isn't built into this runtime yet";
+/// For what this runtime lacks.
+pub(super) const NOT_BUILT: &str = "this family of builtins isn't built into this runtime yet";
 const DRAWN: &str = "not built into this runtime: drawing takes a renderer and fonts, which it leaves out; the SVG text can be \
                      written to a file and drawn elsewhere";
 const COLUMNS: &str = "not built into this runtime: the format takes a library larger than the runtime itself; csv_encode and \
@@ -23,11 +24,10 @@ const IDENTITY: &str = "not built into this runtime: requests show no certificat
 const PUSHED: &str = "not built into this runtime: it sends no push messages; http_post reaches a push service that takes them";
 const SERVED: &str = "a server's state is there under `serve` only; `remember` keeps things from run to run";
 const FILES: &str = "this run has no filesystem";
-const CHILDREN: &str = "this run has no child processes";
-const HUB: &str = "this run has no child processes nor an I/O hub (select/proc_* need a process)";
+/// For families that need children or watch the machine.
+pub(super) const HUB: &str = "this run has no child processes nor an I/O hub (select/proc_* need a process)";
 const SOCKETS: &str = "this run has no sockets";
 const DATABASE: &str = "this run has no database drivers";
-const SCHEDULER: &str = "this run has no scheduler";
 
 macro_rules! table {
     ($(($why:expr, [$($name:literal),* $(,)?])),* $(,)? ; plain [$($plain:literal),* $(,)?]) => {
@@ -54,12 +54,6 @@ table! {
         "read_file", "read_file_bytes", "file_exists", "file_info", "list_dir", "grep", "write_file", "append_file",
         "edit_file", "delete_file", "delete_dir", "cwd",
     ]),
-    (CHILDREN, ["proc_spawn"]),
-    (HUB, [
-        "select", "proc_recv", "proc_send", "proc_select", "proc_wait", "proc_kill", "proc_close",
-        "proc_close_stdin", "proc_status", "proc_stats", "proc_resize", "watch", "watch_recv", "watch_stats",
-        "watch_close",
-    ]),
     (SOCKETS, [
         "ws_connect", "ws_send", "ws_recv", "ws_close", "tcp_connect", "tcp_listen", "tcp_accept", "tcp_send",
         "tcp_recv", "tcp_close",
@@ -67,10 +61,8 @@ table! {
     (DATABASE, [
         "mongo_find", "mongo_insert",
         "mongo_update", "mongo_delete", "redis_get", "redis_set", "redis_del",
-    ]),
-    (SCHEDULER, ["cron_every", "cron_after", "cron_cancel", "cron_list", "cron_status"]);
+    ]);
     plain [
-        "pipe", "pipe_send", "pipe_recv", "pipe_close", "term_open",
         "trace_of", "private", "declassify", "label_of", "is_private", "spend", "spend_total",
         "attest", "attest_key", "attestation_verify", "groth16_verify", "jwt_sign", "jwt_verify",
         "jwt_decode", "totp", "totp_verify", "captoken_create", "captoken_verify", "oidc_verify",

@@ -1,7 +1,7 @@
 //! The clock, and unix seconds as text.
 
-use super::{Args, Builtin, Cost, Ctx, dates};
-use crate::vm::trap::{Fault, raised};
+use super::{Args, Builtin, Cost, Ctx, Next, Resume, dates};
+use crate::vm::trap::{Fault, Stop, raised};
 use crate::vm::value::Value;
 use policies::capability::Capability;
 
@@ -9,13 +9,35 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("now", &[], 0, |c, _| Ok(Value::Float(c.core.host.now())))
         .cost(Cost::Flat)
         .needs(Capability::Time),
-    Builtin::new("sleep", &["seconds"], 1, sleep).cost(Cost::Flat).needs(Capability::Time),
+    Builtin::calls("sleep", &["seconds"], 1, sleep).needs(Capability::Time),
     Builtin::new("format_time", &["time", "format"], 1, format_time),
     Builtin::new("parse_time", &["text", "format"], 1, parse_time),
     Builtin::new("date_parts", &["time"], 1, date_parts).cost(Cost::Flat),
 ];
 
-fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
+/// A sleep: the other parts of the program go on meanwhile.
+struct Sleep {
+    seconds: f64,
+    until: Option<f64>,
+}
+
+impl Resume for Sleep {
+    fn resume(&mut self, ctx: &mut Ctx<'_>, _: Option<Value>) -> Result<Next, Fault> {
+        if self.until.is_none() && ctx.core.is_alone() {
+            ctx.core.host.flush();
+            ctx.core.host.sleep(self.seconds);
+            ctx.core.interruption()?;
+            return Ok(Next::Done(Value::Nothing));
+        }
+        let now = ctx.core.host.now();
+        if now >= *self.until.get_or_insert(now + self.seconds) {
+            return Ok(Next::Done(Value::Nothing));
+        }
+        Err(Box::new(Stop::Wait))
+    }
+}
+
+fn sleep(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault> {
     let seconds = args.float(0)?;
     if !(seconds >= 0.0 && seconds.is_finite()) {
         return Err(raised(format!(
@@ -23,10 +45,7 @@ fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
             crate::vm::number::float(seconds)
         )));
     }
-    ctx.core.host.flush();
-    ctx.core.host.sleep(seconds);
-    ctx.core.interruption()?;
-    Ok(Value::Nothing)
+    Ok(Box::new(Sleep { seconds, until: None }))
 }
 
 fn format_time(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {

@@ -198,6 +198,11 @@ impl Gate {
         Self::new(self.ceiling.clone(), self.base.clone(), "agent", host)
     }
 
+    /// The same grants for a worker that runs on another machine.
+    pub(crate) fn worker(&self) -> Self {
+        Self { context: "worker".to_owned(), ..self.clone() }
+    }
+
     /// Executes a `require`.
     ///
     /// # Errors

@@ -54,11 +54,17 @@ fn run_and_look<T>(
     let mut errors = Vec::new();
     let (mut exit, trap) = match machine.run_function(top) {
         Ok(_) => (0, None),
-        Err(fault) => stopped(&fault, &sources, &mut errors),
+        Err(fault) => {
+            machine.unschedule_all();
+            stopped(&fault, &sources, &mut errors)
+        }
     };
     if trap.is_none() && !machine.join() {
         for (id, message) in machine.failures() {
             errors.push(diagnostic::plain(&format!("Agent error [{id}]"), &message));
+        }
+        for (id, message) in machine.scheduled_failures() {
+            errors.push(diagnostic::plain(&format!("Scheduled task error [{id}]"), &message));
         }
         if exit == 0 {
             exit = 1;
@@ -119,13 +125,17 @@ pub fn test(program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> (V
         Ok(_) => (0, None),
         Err(fault) => stopped(&fault, &sources, &mut errors),
     };
+    machine.unschedule_all();
     if errors.is_empty() && trap.is_none() {
         for (name, proto) in &program.tests {
             let mut outcome = machine.run_function(*proto).map(|_| ());
+            machine.unschedule_all();
             if outcome.is_ok() {
                 machine.join();
                 if let Some((id, message)) = machine.failures().first() {
                     outcome = Err(format!("agent {id}: {message}").into());
+                } else if let Some((id, message)) = machine.scheduled_failures().first() {
+                    outcome = Err(format!("scheduled task {id}: {message}").into());
                 }
             }
             machine.forget_agents();

@@ -244,6 +244,7 @@ impl Session {
     #[must_use]
     pub fn finish(mut self) -> (EndFrame, Vec<ErrorFrame>) {
         let mut answer = Answer::default();
+        self.machine.unschedule_all();
         if self.over.is_none() {
             self.machine.join();
             self.agents(&mut answer);

@@ -20,6 +20,7 @@ pub struct Board {
     values: BTreeMap<String, Value>,
     channels: BTreeMap<String, VecDeque<Value>>,
     rows: Vec<Row>,
+    pub(crate) schedule: super::schedule::Schedule,
     /// What families share between a program's agents (the bus, the notebook …), by the family's name.
     pub(crate) keep: BTreeMap<&'static str, Box<dyn std::any::Any>>,
 }
@@ -152,7 +153,13 @@ impl Core {
     /// Whether agents were started, all have ended, and this is the program that started them.
     pub(crate) fn nobody_left(&self) -> bool {
         let board = self.shared.borrow();
-        !self.is_agent && !board.rows.is_empty() && !board.alive()
+        !self.is_agent && !board.rows.is_empty() && !board.alive() && board.schedule.is_empty()
+    }
+
+    /// Whether no other part of the program could do anything while this one waits.
+    pub(crate) fn is_alone(&self) -> bool {
+        let board = self.shared.borrow();
+        !self.is_agent && !board.alive() && board.schedule.is_empty()
     }
 }
 
@@ -180,6 +187,27 @@ fn cross_to(value: &Value, depth: u32) -> Value {
             _ => value.clone(),
         },
         other => other.clone(),
+    }
+}
+
+/// How far another machine of the program has come.
+pub(crate) enum Outcome {
+    /// It goes on.
+    Goes(Box<Machine>),
+    /// It has ended, with an error or without.
+    Over(Option<String>),
+}
+
+impl Outcome {
+    /// An end as it is told.
+    pub(crate) fn of(stop: Stop) -> Option<String> {
+        Some(match stop {
+            Stop::Raised(error) => error.message,
+            Stop::Exit(_) => "exit() ends a program, not an agent".to_owned(),
+            Stop::Trap(trap) => format!("{} limit reached", trap.name()),
+            Stop::Wait => "it waits".to_owned(),
+            Stop::Cancelled(reason) => format!("cancelled: {reason}"),
+        })
     }
 }
 
@@ -236,7 +264,7 @@ impl Machine {
 
     /// Lets every agent that can go on do so; gives whether one did.
     pub(crate) fn run_agents(&mut self) -> bool {
-        let mut moved = false;
+        let mut moved = self.run_due();
         let mut i = 0;
         while i < self.agents.len() {
             let row = self.agents[i].row;
@@ -244,39 +272,39 @@ impl Machine {
                 self.finished(row, None);
                 moved = true;
             }
-            if let Some(mut machine) = self.agents[i].machine.take() {
-                machine.core.fuel = self.core.fuel;
-                machine.core.next_look();
-                let before = machine.core.fuel;
-                machine.waiting = false;
-                let outcome = machine.run_until_wait();
-                self.core.fuel -= before - machine.core.fuel;
-                moved |= before != machine.core.fuel;
-                machine.core.yielded = false;
-                let new = std::mem::take(&mut machine.agents);
-                let over = match outcome {
-                    Ok(true) => {
-                        self.agents[i].machine = Some(machine);
-                        None
+            if let Some(machine) = self.agents[i].machine.take() {
+                let (went, outcome) = self.turn_of(machine);
+                moved |= went;
+                match outcome {
+                    Outcome::Goes(machine) => self.agents[i].machine = Some(machine),
+                    Outcome::Over(error) => {
+                        self.finished(row, error);
+                        moved = true;
                     }
-                    Ok(false) => Some(None),
-                    Err(fault) => Some(Some(match *fault {
-                        Stop::Raised(error) => error.message,
-                        Stop::Exit(_) => "exit() ends a program, not an agent".to_owned(),
-                        Stop::Trap(trap) => format!("{} limit reached", trap.name()),
-                        Stop::Wait => "it waits".to_owned(),
-                        Stop::Cancelled(reason) => format!("cancelled: {reason}"),
-                    })),
-                };
-                self.agents.extend(new);
-                if let Some(error) = over {
-                    self.finished(row, error);
-                    moved = true;
                 }
             }
             i += 1;
         }
         moved
+    }
+
+    /// Lets another machine of the program go on with its fuel; gives whether it used any.
+    pub(crate) fn turn_of(&mut self, mut machine: Box<Machine>) -> (bool, Outcome) {
+        machine.core.fuel = self.core.fuel;
+        machine.core.next_look();
+        let before = machine.core.fuel;
+        machine.waiting = false;
+        let outcome = machine.run_until_wait();
+        self.core.fuel -= before - machine.core.fuel;
+        let moved = before != machine.core.fuel;
+        machine.core.yielded = false;
+        self.agents.extend(std::mem::take(&mut machine.agents));
+        let outcome = match outcome {
+            Ok(true) => Outcome::Goes(machine),
+            Ok(false) => Outcome::Over(None),
+            Err(fault) => Outcome::Over(Outcome::of(*fault)),
+        };
+        (moved, outcome)
     }
 
     fn finished(&mut self, row: usize, error: Option<String>) {
@@ -299,19 +327,28 @@ impl Machine {
         self.core.interruption()
     }
 
-    /// Runs all agents to their ends; `false` if one is in error.
+    /// Runs all agents to their ends, and what is scheduled; `false` if one is in error.
     pub fn join(&mut self) -> bool {
-        while self.agents.iter().any(|a| a.machine.is_some()) {
+        loop {
+            let agents = self.agents.iter().any(|a| a.machine.is_some());
+            if !agents && !self.has_scheduled() {
+                break;
+            }
+            if !agents {
+                self.sleep_until_due();
+            }
             if self.pass_time().is_err() {
                 break;
             }
         }
-        self.core.shared.borrow().rows.iter().all(|r| r.error.is_none())
+        let board = self.core.shared.borrow();
+        board.rows.iter().all(|r| r.error.is_none()) && !board.schedule.has_failed()
     }
 
     /// Ends what is left of the agents: the next `test` block starts without any.
     pub(crate) fn forget_agents(&mut self) {
         self.agents.clear();
+        self.firings.clear();
         *self.core.shared.borrow_mut() = Board::default();
     }
 

@@ -20,6 +20,8 @@ pub struct Machine {
     /// The last instruction waits for another agent.
     pub(crate) waiting: bool,
     pub(crate) agents: Vec<super::agents::Agent>,
+    /// Scheduled tasks that run.
+    pub(crate) firings: Vec<super::schedule::Firing>,
 }
 
 impl Machine {
@@ -34,6 +36,7 @@ impl Machine {
             result: Value::Nothing,
             waiting: false,
             agents: Vec::new(),
+            firings: Vec::new(),
         }
     }
 

@@ -16,6 +16,7 @@ pub mod other;
 mod paths;
 mod places;
 pub mod render;
+pub(crate) mod schedule;
 pub(crate) mod search;
 pub(crate) mod shared;
 mod steps;

@@ -1,0 +1,206 @@
+//! What a program can wait for, and `select` over all of it.
+//!
+//! A wait looks first; with nothing there it lets the program's agents run and is asked again. A program that is alone leaves
+//! the wait to the supervisor, and doesn't wait for what only another part of it could bring.
+//!
+//! Invariant: a wait is bounded in handles and in time.
+//! Invariant: how often a wait looks costs no fuel: that depends on clocks.
+
+use super::{Args, Builtin, Ctx, Next, Resume, bus, pipes, processes, watching};
+use crate::vm::trap::{Fault, Stop, raised};
+use crate::vm::value::Value;
+use policies::process::{Awaited, What};
+
+pub(super) const TABLE: &[Builtin] =
+    &[Builtin::calls("select", &["handles", "timeout"], 1, select).native(super::stubs::HUB)];
+
+/// Seconds of a wait that says nothing.
+pub(super) const DEFAULT_WAIT: f64 = 30.0;
+/// Longest wait, in seconds.
+const LONGEST_WAIT: f64 = 3600.0;
+/// Handles of one `select`.
+const MOST_HANDLES: usize = 256;
+/// How long the supervisor is left alone with a wait before somebody is asked whether it still should go on.
+const MOST_ASLEEP: f64 = 0.1;
+
+/// Something that may be there.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source {
+    /// An end of a pipe.
+    Pipe(pipes::End),
+    /// A subscription of the bus.
+    Subscription(u64),
+    /// A process.
+    Process(Awaited),
+    /// A watched path.
+    Watch(u64),
+}
+
+impl Source {
+    fn of(value: &Value) -> Option<Self> {
+        if let Some(end) = value.as_foreign::<pipes::End>() {
+            return Some(Self::Pipe(*end));
+        }
+        let process = || processes::number(value).map(|number| Awaited { number, what: What::Output });
+        bus::number(value)
+            .map(Self::Subscription)
+            .or_else(|| process().map(Self::Process))
+            .or_else(|| watching::number(value).map(Self::Watch))
+    }
+}
+
+/// What a look gave.
+pub(super) enum Seen {
+    /// These can go on, by their places.
+    Ready(Vec<usize>),
+    /// The time is over, or nothing could come.
+    Over,
+}
+
+/// A wait that goes on over several turns.
+pub(super) struct Wait {
+    sources: Vec<Source>,
+    seconds: f64,
+    deadline: Option<f64>,
+}
+
+impl Wait {
+    pub(super) fn new(sources: Vec<Source>, seconds: f64) -> Self {
+        Self { sources, seconds, deadline: None }
+    }
+
+    /// Looks, and waits if nobody else has anything to do.
+    ///
+    /// # Errors
+    /// [`Stop::Wait`]: the machine lets the others run, and asks again.
+    pub(super) fn look(&mut self, ctx: &mut Ctx<'_>) -> Result<Seen, Fault> {
+        loop {
+            let ready = self.ready(ctx)?;
+            if !ready.is_empty() {
+                return Ok(Seen::Ready(ready));
+            }
+            let outside = |source: &Source| matches!(source, Source::Process(_) | Source::Watch(_));
+            let alone = ctx.core.is_alone();
+            if self.seconds == 0.0 || alone && !self.sources.iter().any(outside) {
+                return Ok(Seen::Over);
+            }
+            let now = ctx.core.host.now();
+            let deadline = *self.deadline.get_or_insert(now + self.seconds);
+            if now >= deadline {
+                return Ok(Seen::Over);
+            }
+            if !alone {
+                return Err(Box::new(Stop::Wait));
+            }
+            self.sleep(ctx, now, deadline)?;
+            ctx.core.check_limits()?;
+            ctx.core.interruption()?;
+        }
+    }
+
+    /// The places of those that are there.
+    fn ready(&self, ctx: &mut Ctx<'_>) -> Result<Vec<usize>, Fault> {
+        let mut ready = Vec::new();
+        let of_processes = processes::ready(ctx, &self.processes(), 0)?;
+        let mut processes = of_processes.iter().peekable();
+        let mut seen = 0;
+        for (place, source) in self.sources.iter().enumerate() {
+            let there = match source {
+                Source::Pipe(end) => pipes::ready(ctx.core, *end),
+                Source::Subscription(id) => bus::ready(ctx.core, *id),
+                Source::Process(_) => {
+                    seen += 1;
+                    processes.next_if(|at| **at == seen - 1).is_some()
+                }
+                Source::Watch(id) => watching::ready(ctx, *id)?,
+            };
+            if there {
+                ready.push(place);
+            }
+        }
+        Ok(ready)
+    }
+
+    fn processes(&self) -> Vec<Awaited> {
+        let process = |source: &Source| match source {
+            Source::Process(awaited) => Some(*awaited),
+            Source::Pipe(_) | Source::Subscription(_) | Source::Watch(_) => None,
+        };
+        self.sources.iter().filter_map(process).collect()
+    }
+
+    fn sleep(&self, ctx: &mut Ctx<'_>, now: f64, deadline: f64) -> Result<(), Fault> {
+        let due = |source: &Source| match source {
+            Source::Watch(id) => watching::due(ctx.core, *id),
+            Source::Pipe(_) | Source::Subscription(_) | Source::Process(_) => None,
+        };
+        let until = self.sources.iter().filter_map(due).fold(deadline, f64::min);
+        let seconds = (until - now).clamp(0.001, MOST_ASLEEP);
+        let awaited = self.processes();
+        if awaited.is_empty() {
+            ctx.core.host.flush();
+            ctx.core.host.sleep(seconds);
+            return Ok(());
+        }
+        processes::ready(ctx, &awaited, (seconds * 1000.0).ceil() as u64).map(drop)
+    }
+}
+
+/// The seconds of a wait.
+pub(super) fn seconds(args: &Args<'_>, i: usize, otherwise: f64) -> Result<f64, Fault> {
+    let seconds = if args.optional(i).is_some() { args.float(i)? } else { otherwise };
+    if (0.0..=LONGEST_WAIT).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(raised(format!("{}: timeout must be from 0 to {LONGEST_WAIT} seconds", args.name)))
+    }
+}
+
+/// The handles of a list.
+struct Select {
+    handles: Value,
+    wait: Wait,
+}
+
+/// `select` over a list of handles, `expected` of which kind.
+pub(super) fn over(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    expected: &str,
+    fits: fn(&Source) -> bool,
+) -> Result<Box<dyn Resume>, Fault> {
+    let name = args.name;
+    let list = args.list(0)?;
+    if list.len() > MOST_HANDLES {
+        return Err(raised(format!("{name}: at most {MOST_HANDLES} handles, got {}", list.len())));
+    }
+    ctx.charge(list.len() as u64)?;
+    let mut sources = Vec::with_capacity(list.len());
+    for handle in list {
+        let Some(source) = Source::of(handle).filter(fits) else {
+            let got = crate::vm::render::type_name(handle);
+            return Err(raised(format!("{name} expects {expected}, got {got}")));
+        };
+        if let Source::Process(awaited) = source {
+            processes::allowed(ctx, awaited.number)?;
+        }
+        sources.push(source);
+    }
+    let seconds = seconds(args, 1, DEFAULT_WAIT)?;
+    Ok(Box::new(Select { handles: args.take(0), wait: Wait::new(sources, seconds) }))
+}
+
+fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault> {
+    over(ctx, args, "ends of pipes, subscriptions, processes and watches", |_| true)
+}
+
+impl Resume for Select {
+    fn resume(&mut self, ctx: &mut Ctx<'_>, _: Option<Value>) -> Result<Next, Fault> {
+        let places = match self.wait.look(ctx)? {
+            Seen::Ready(places) => places,
+            Seen::Over => Vec::new(),
+        };
+        let handles = self.handles.as_list().unwrap_or_default();
+        Ok(Next::Done(Value::list(places.into_iter().filter_map(|i| handles.get(i).cloned()).collect())))
+    }
+}
