@@ -10,6 +10,7 @@ use crate::vm::value::Value;
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use hmac::{Hmac, Mac};
+use policies::capability::Capability;
 use ripemd::Ripemd160;
 use sha2::{Digest, Sha256, Sha512, Sha512_256};
 use sha3::Keccak256;
@@ -48,7 +49,8 @@ pub(super) const TABLE: &[Builtin] = &[
     .cost(Cost::Own),
     Builtin::new("verify_hmac", &["data", "signature", "key", "algorithm"], 3, verify).cost(Cost::Own),
     Builtin::new("constant_time_eq", &["a", "b"], 2, |_, a| Ok(same(data(a, 0)?, data(a, 1)?).into())),
-    Builtin::new("password_hash", &["password"], 1, password_hash).cost(Cost::Own),
+    // Its salt is of the kernel's random numbers.
+    Builtin::new("password_hash", &["password"], 1, password_hash).cost(Cost::Own).needs(Capability::Random),
     Builtin::new("password_verify", &["password", "hash"], 2, password_verify).cost(Cost::Own),
 ];
 

@@ -159,7 +159,8 @@ pub(crate) const SCUA_CONSTANT: &[&str] = &[
 
 /// As above, where they are the same; `b`: 60,000 bytes; `rows`: 1,000 maps of two fields; `m`: a map of 1,000 numbers;
 /// `v`: an array of 5,000 numbers, `w`: 60 × 60 of them; `big`, `half`: integers of 60,000 and 30,000 bits.
-pub(crate) const SYNSEMA_DATA: &str = "let a be range(5000)
+pub(crate) const SYNSEMA_DATA: &str = "require random
+let a be range(5000)
 let s be join(apply((x) => \"ab,\", range(20000)), \"\")
 let t be apply((x) => text(x), a)
 let l be apply((x) => [x], a)
