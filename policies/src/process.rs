@@ -2,7 +2,7 @@
 //!
 //! The runtime names a process by the number that it was given when it started; the supervisor holds the process's streams.
 //!
-//! Invariant: nothing here is a decision. A process is started as a command is ([`Command`](crate::broker::Command)), and what is
+//! Invariant: nothing here is a decision. A process is started as a command is ([`Command`]), and what is
 //! asked of it later reaches no other one.
 
 use crate::broker::Command;
