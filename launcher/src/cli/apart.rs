@@ -4,7 +4,7 @@
 
 use super::{
     args::{BuildArgs, CommonArgs, ExecArgs, RunArgs},
-    audit,
+    audit, copy,
 };
 use crate::error::Error;
 use std::{fs, os::unix::fs::MetadataExt};
@@ -81,8 +81,11 @@ pub(super) fn of_run(args: &RunArgs) -> Result<(), Error> {
     files.reads("--env-file", args.env_file.as_deref());
     files.common(&args.common);
     files.writes(audit::VARIABLE, by_variable.as_deref());
-    // A state may take the place of the one that the program goes on from.
     files.writes("--save", args.save.as_deref());
+    files.check()?;
+    // A state may take the place of the one that the program goes on from; nothing else may.
+    files.written.retain(|written| written.word != "--save");
+    files.reads("--restore", args.restore.as_deref());
     files.check()
 }
 
@@ -92,7 +95,7 @@ pub(super) fn of_exec(args: &ExecArgs) -> Result<(), Error> {
     files.reads("--policy", args.policy.as_deref());
     files.reads("the command", args.command.first().map(String::as_str));
     for copy in &args.copy_in {
-        files.reads("--copy-in", Some(copy));
+        files.reads("--copy-in", Some(copy::source(copy)));
     }
     files.common(&args.common);
     files.check()

@@ -37,15 +37,23 @@ pub(super) fn into(texts: &[String]) -> Result<Vec<CopyIn>, Error> {
     texts.iter().map(|text| one_in(text)).collect()
 }
 
-fn one_in(text: &str) -> Result<CopyIn, Error> {
-    let (path, name) = match text.rsplit_once(':') {
-        Some((path, name)) if !path.is_empty() && !name.contains('/') => (path, name.to_owned()),
+/// The file of `--copy-in FILE[:NAME]`.
+pub(super) fn source(text: &str) -> &str {
+    parts(text).0
+}
+
+fn parts(text: &str) -> (&str, &str) {
+    match text.rsplit_once(':') {
+        Some((path, name)) if !path.is_empty() && !name.contains('/') => (path, name),
         Some(_) | None => {
-            let name = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            (text, name.to_owned())
+            (text, Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or_default())
         }
-    };
-    if !plain(&name) {
+    }
+}
+
+fn one_in(text: &str) -> Result<CopyIn, Error> {
+    let (path, name) = parts(text);
+    if !plain(name) {
         return Err(usage(format!("--copy-in {text}: '{name}' is no name for a file")));
     }
     // `FILE:a/b` is a whole path to the rule above, and most likely no file.
@@ -68,7 +76,7 @@ fn one_in(text: &str) -> Result<CopyIn, Error> {
     }
     // Readable and executable as it was, for the jail's user as for its owner.
     let mode = 0o600 | (metadata.permissions().mode() & 0o111);
-    Ok(CopyIn { file: OwnedFd::from(file), name, mode })
+    Ok(CopyIn { file: OwnedFd::from(file), name: name.to_owned(), mode })
 }
 
 /// Reads `--copy-out NAME[:FILE]`.

@@ -59,6 +59,8 @@ fn no_output_takes_the_place_of_what_is_read() {
         "thirdwall run --report new --audit new p.syn",
         "thirdwall exec --policy sh --stdin in --report in -- cat",
         "thirdwall exec --policy ./doc.toml --report doc.toml -- true",
+        "thirdwall exec --policy sh --copy-in in:x --report in -- true",
+        "thirdwall run --restore in --report in p.scua",
     ] {
         let (code, out, err) = person.types(line);
         assert_eq!((code, out.as_str()), (125, ""), "{line}: {err}");

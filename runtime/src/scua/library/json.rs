@@ -2,6 +2,7 @@
 
 use super::{error, int, ok, text};
 use crate::builtins::{Args, Ctx};
+use crate::vm::render::quote;
 use crate::vm::shared::Body;
 use crate::vm::strict::{self, type_name};
 use crate::vm::trap::{Fault, Stop, Trap, raised};
@@ -22,24 +23,6 @@ pub(super) fn encode(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fa
     let mut out = String::new();
     write(ctx, args.at(0), indent, 0, most, &mut out)?;
     ctx.core.string(out)
-}
-
-fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if u32::from(c) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 fn line(indent: Option<usize>, depth: usize, out: &mut String) {

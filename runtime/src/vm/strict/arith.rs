@@ -5,18 +5,6 @@ use crate::vm::ops::Arith;
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::Value;
 
-fn sign(op: Arith) -> &'static str {
-    match op {
-        Arith::Add => "+",
-        Arith::Sub => "-",
-        Arith::Mul => "*",
-        Arith::Div => "/",
-        Arith::FloorDiv => "//",
-        Arith::Rem => "%",
-        Arith::Pow => "**",
-    }
-}
-
 /// `a op b`.
 pub(crate) fn arith(op: Arith, a: &Value, b: &Value) -> Result<Value, Fault> {
     let float = |v: &Value| match v {
@@ -30,7 +18,7 @@ pub(crate) fn arith(op: Arith, a: &Value, b: &Value) -> Result<Value, Fault> {
         let hint = if op == Arith::Add && strings { "; join strings with `..`" } else { "" };
         return Err(raised(format!(
             "`{}` needs two numbers, got {} and {}{hint}",
-            sign(op),
+            op.text(),
             type_name(a),
             type_name(b)
         )));
@@ -48,7 +36,7 @@ pub(crate) fn arith(op: Arith, a: &Value, b: &Value) -> Result<Value, Fault> {
             Arith::FloorDiv => p.checked_div(*q).map(|n| n - i64::from(p % q != 0 && (*p < 0) != (*q < 0))),
             _ => Some(p.checked_rem(*q).map_or(0, |r| if r != 0 && (r < 0) != (*q < 0) { r + q } else { r })),
         };
-        return result.map(Value::Int).ok_or_else(|| overflow(sign(op)));
+        return result.map(Value::Int).ok_or_else(|| overflow(op.text()));
     }
     Ok(Value::Float(match op {
         Arith::Add => x + y,
