@@ -14,6 +14,7 @@ pub mod audit;
 pub mod broker;
 pub mod capability;
 pub mod ceiling;
+pub mod connection;
 pub mod error;
 pub mod facts;
 pub mod fetch;

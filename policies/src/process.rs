@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const MOST_RUNNING: usize = 16;
 /// Most processes that a program may know, ended ones with them.
 pub const MOST_KNOWN: usize = 64;
-/// Most processes that one wait may be for.
+/// Most processes and connections that one wait may be for.
 pub const MOST_AWAITED: usize = 256;
 
 /// A command that goes on beside its program.
@@ -87,20 +87,35 @@ pub enum Signal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Awaited {
-    /// Of which process.
+    /// Of which process or connection.
     pub number: u32,
     /// What.
     pub what: What,
 }
 
-/// What a process can be waited for.
+/// What can be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// Output or errors, or the end of both.
+    /// Of a process: output or errors, or the end of both.
     Output,
-    /// Room for input, or that it takes no more.
+    /// Of a process: room for input, or that it takes no more.
     Room,
-    /// Its end.
+    /// Of a process: its end.
     End,
+    /// Of a connection: bytes, or their end.
+    Arrival,
+    /// Of a connection: room for bytes, or that it takes no more.
+    Outlet,
+}
+
+impl What {
+    /// Whether it is a process that is waited for; otherwise it is a connection.
+    #[must_use]
+    pub const fn is_of_process(self) -> bool {
+        match self {
+            Self::Output | Self::Room | Self::End => true,
+            Self::Arrival | Self::Outlet => false,
+        }
+    }
 }

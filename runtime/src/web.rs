@@ -100,7 +100,7 @@ fn moved(wanted: Wanted, aim: Aim, status: u16) -> Wanted {
 }
 
 /// As the check names it. A check without a port stands for that of HTTPS.
-fn target(ctx: &Ctx<'_>, aim: &Aim, naming: Naming) -> String {
+pub(crate) fn target(ctx: &Ctx<'_>, aim: &Aim, naming: Naming) -> String {
     let host = aim.target.host.to_string();
     let full = format!("{host}:{}", aim.target.port);
     if naming == Naming::HostAndPort || aim.explicit {
@@ -126,7 +126,7 @@ fn check(ctx: &Ctx<'_>, wanted: &Wanted) -> Result<(), Fault> {
     }
 }
 
-fn pairs(fields: &[Field]) -> Vec<(String, String)> {
+pub(crate) fn pairs(fields: &[Field]) -> Vec<(String, String)> {
     fields.iter().map(|field| (field.name.clone(), field.value.clone())).collect()
 }
 

@@ -97,7 +97,7 @@ impl Outside {
     }
 
     /// A client's share of it.
-    fn setup(&self, network: NamedNetwork, reached: Reached) -> Result<Setup, No> {
+    pub(super) fn setup(&self, network: NamedNetwork, reached: Reached) -> Result<Setup, No> {
         let home = self.home.as_ref().map(OwnedFd::try_clone).transpose();
         Ok(Setup {
             network,
@@ -204,6 +204,11 @@ pub(super) struct Outgoing {
 impl Outgoing {
     pub(super) fn new(outside: Outside) -> Self {
         Self { outside, program: None, model: None, body: None, bytes: 0, pending: None, calls: 0, used: 0 }
+    }
+
+    /// How the outside is reached.
+    pub(super) fn outside(&self) -> &Outside {
+        &self.outside
     }
 
     /// The next piece of a body.

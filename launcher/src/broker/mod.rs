@@ -2,7 +2,8 @@
 //!
 //! The runtime's own root is empty and its filter lets it open nothing, so every file that the language touches comes
 //! through here as a descriptor ([`files`]), by way of folders that were opened once ([`anchor`]); so does every program
-//! that it starts ([`child`], [`processes`]), every request of HTTP and every prompt for a model ([`fetch`]).
+//! that it starts ([`child`], [`processes`]), every request of HTTP, every prompt for a model ([`fetch`]) and every connection that
+//! it keeps ([`connections`]).
 //!
 //! Invariant: the ceiling is checked here for every request, whatever the peer's own gate has said.
 //! Invariant: the peer sends one request at a time and in order. Anything else ends it, and the report says why: a runtime
@@ -11,7 +12,9 @@
 //! Invariant: descriptors only go out. What comes with a request is closed by the kernel before it gets a number here.
 
 mod anchor;
+mod awaiting;
 mod child;
+mod connections;
 mod database;
 mod fetch;
 mod files;
@@ -21,8 +24,10 @@ mod running;
 
 use crate::sys::{memory_file, socket};
 pub use anchor::Outer;
+use awaiting::{Awaiting, Handles};
 use child::Caller;
 pub use child::{Children, CommandStreams, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
+use connections::Connections;
 pub(crate) use database::prepare as prepare_database;
 use database::{Got, Notebooks};
 use fetch::Outgoing;
@@ -51,6 +56,8 @@ use std::{
 const CHILD_COST: u32 = 40;
 /// What a request to the outside costs.
 const FETCH_COST: u32 = 10;
+/// What a connection's process costs.
+const CONNECT_COST: u32 = 20;
 
 /// What a jail's runtime may ask for.
 #[derive(Debug)]
@@ -86,6 +93,8 @@ pub struct Broker {
     /// The child that a request waits for.
     running: Option<Waited>,
     processes: Processes,
+    connections: Connections,
+    awaiting: Option<Awaiting>,
     outgoing: Outgoing,
     bucket: Bucket,
     /// Number of the next request.
@@ -157,6 +166,8 @@ impl Broker {
             source: Vec::new(),
             running: None,
             processes: Processes::default(),
+            connections: Connections::default(),
+            awaiting: None,
             outgoing: Outgoing::new(lent.outside),
             bucket: Bucket::new(Instant::now()),
             next: 1,
@@ -204,7 +215,12 @@ impl Broker {
                 return Ok(());
             }
         };
-        if self.running.is_some() || self.processes.is_pending() || self.outgoing.is_pending() {
+        let due = self.running.is_some()
+            || self.awaiting.is_some()
+            || self.processes.is_pending()
+            || self.connections.is_pending()
+            || self.outgoing.is_pending();
+        if due {
             return Err(Breach::Early);
         }
         if let Some(handed) = self.handed.take() {
@@ -243,9 +259,20 @@ impl Broker {
                 Err(no) => Err(no),
             },
             Request::Await { all, timeout_ms } => {
-                self.processes.wait(id, all, timeout_ms, Instant::now());
+                self.awaiting = Some(Awaiting::new(id, all, timeout_ms, Instant::now()));
                 return Ok(());
             }
+            Request::Connect(connect) => {
+                let with = (&self.ceiling, self.outgoing.outside());
+                match self.connections.open(id, *connect, with) {
+                    Ok(()) => {
+                        self.bucket.take(CONNECT_COST);
+                        return Ok(());
+                    }
+                    Err(no) => Err(no),
+                }
+            }
+            Request::Connection { number, act } => self.connections.act(number, act, raw, tell),
             // Likewise, unless it is known at once.
             Request::Fetch(fetch) => match self.outgoing.fetch(id, *fetch, &self.ceiling) {
                 Ok(()) => return Ok(()),
@@ -339,6 +366,7 @@ impl Broker {
 
     /// The program has ended, so what it started does.
     pub(crate) fn end(&mut self, tell: &mut dyn FnMut(Entry)) {
+        self.connections.end(tell);
         let Some(Waited { kind, running, .. }) = self.running.take() else { return };
         if !running.stop() {
             tell(running::untold());
@@ -416,14 +444,23 @@ impl Broker {
         begun
     }
 
-    /// What of the processes beside the program has to be polled.
+    /// What of the processes and connections beside the program has to be polled.
     pub(crate) fn processes<'a>(&'a self, each: &mut dyn FnMut(BorrowedFd<'a>, PollFlags)) {
         self.processes.watched(each);
+        self.connections.watched(each);
+        if let Some(awaiting) = &self.awaiting {
+            awaiting.watched(&self.handles(), each);
+        }
+    }
+
+    fn handles(&self) -> Handles<'_> {
+        Handles { processes: &self.processes, connections: &self.connections }
     }
 
     /// When something of them is due by the clock.
     pub(crate) fn processes_until(&self) -> Option<Instant> {
-        self.processes.until()
+        let awaiting = self.awaiting.as_ref().map(|awaiting| awaiting.until(&self.handles()));
+        [self.processes.until(), self.connections.until(), awaiting].into_iter().flatten().min()
     }
 
     /// The program has ended, so they do; gives the processor time that they used.
@@ -441,7 +478,14 @@ impl Broker {
         tell: &mut dyn FnMut(Entry),
         spent: &mut dyn FnMut(Duration),
     ) -> Result<(), Breach> {
-        let Some((id, reply)) = self.processes.turn(now, tell, spent) else { return Ok(()) };
+        let of_processes = self.processes.turn(now, tell, spent);
+        let of_connections = self.connections.turn(now, tell);
+        let awaited = self.awaiting.as_ref().and_then(|awaiting| awaiting.turn(&self.handles(), now));
+        if awaited.is_some() {
+            self.awaiting = None;
+        }
+        // One request at a time is waited for, so one of them at most.
+        let Some((id, reply)) = of_processes.or(of_connections).or(awaited) else { return Ok(()) };
         let reply = reply.unwrap_or_else(|no| refusal(no, tell));
         self.bucket.take(reply.cost);
         self.send(id, reply)
@@ -476,6 +520,8 @@ impl Broker {
             | Request::RunCommand(_)
             | Request::Spawn(_)
             | Request::Await { .. }
+            | Request::Connect(_)
+            | Request::Connection { .. }
             | Request::Fetch(_)
             | Request::Prompt(_) => Err(No::misuse("what is answered later is begun by itself")),
         }

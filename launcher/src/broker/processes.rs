@@ -5,7 +5,7 @@
 //! process waits when that is full.
 //!
 //! Invariant: so many run at once and so many are known, whatever the program does, and all of them end with it.
-//! Invariant: no answer waits for a process but that to a start and to a wait, and both of them end.
+//! Invariant: no answer waits for a process but that to a start and to a wait ([`awaiting`](super::awaiting)), and both of them end.
 
 use super::{
     Reply,
@@ -51,11 +51,11 @@ pub(super) struct Processes {
     pending: Option<Pending>,
 }
 
-/// A request that is answered later.
+/// A start that is answered later.
 #[derive(Debug)]
-enum Pending {
-    Start { id: u32, number: u32 },
-    Await { id: u32, all: Vec<Awaited>, since: Instant, until: Instant },
+struct Pending {
+    id: u32,
+    number: u32,
 }
 
 #[derive(Debug)]
@@ -135,6 +135,7 @@ impl Process {
             }
             What::Room => self.input.as_ref().is_none_or(|input| is_there(input.as_fd(), PollFlags::POLLOUT)),
             What::End => self.running.is_none(),
+            What::Arrival | What::Outlet => true,
         }
     }
 
@@ -239,15 +240,8 @@ impl Processes {
         process.running = Some(children.begin_command(spawn.command, Vec::new(), streams, caller)?);
         self.last = self.last.wrapping_add(1);
         self.all.insert(self.last, process);
-        self.pending = Some(Pending::Start { id, number: self.last });
+        self.pending = Some(Pending { id, number: self.last });
         Ok(())
-    }
-
-    /// Waits for one of these; the answer comes when it is there.
-    pub(super) fn wait(&mut self, id: u32, all: Vec<Awaited>, timeout_ms: u64, now: Instant) {
-        // A day is as good as for ever: the program asks again.
-        let until = now + Duration::from_millis(timeout_ms.min(24 * 3600 * 1000));
-        self.pending = Some(Pending::Await { id, all, since: now, until });
     }
 
     /// Does what is asked of one.
@@ -284,43 +278,35 @@ impl Processes {
     /// What to poll.
     pub(super) fn watched<'a>(&'a self, each: &mut dyn FnMut(BorrowedFd<'a>, PollFlags)) {
         self.running().for_each(|running| each(running.ended(), PollFlags::POLLIN));
-        match &self.pending {
-            None => {}
-            Some(Pending::Start { number, .. }) => {
-                let process = self.all.get(number).and_then(|process| process.running.as_ref());
-                process.into_iter().for_each(|running| each(running.started(), PollFlags::POLLIN));
+        let begun = self.pending.as_ref().and_then(|pending| self.all.get(&pending.number));
+        let begun = begun.and_then(|process| process.running.as_ref());
+        begun.into_iter().for_each(|running| each(running.started(), PollFlags::POLLIN));
+    }
+
+    /// What to poll for one that is waited for.
+    pub(super) fn watch<'a>(&'a self, awaited: &Awaited, each: &mut dyn FnMut(BorrowedFd<'a>, PollFlags)) {
+        let Some(process) = self.all.get(&awaited.number) else { return };
+        match awaited.what {
+            What::Output => {
+                let from = [&process.output.from, &process.errors.from];
+                from.into_iter().flatten().for_each(|from| each(from.as_fd(), PollFlags::POLLIN));
             }
-            Some(Pending::Await { all, .. }) => {
-                for Awaited { number, what } in all {
-                    let Some(process) = self.all.get(number) else { continue };
-                    match what {
-                        What::Output => {
-                            let from = [&process.output.from, &process.errors.from];
-                            from.into_iter().flatten().for_each(|from| each(from.as_fd(), PollFlags::POLLIN));
-                        }
-                        What::Room => {
-                            process.input.iter().for_each(|input| each(input.as_fd(), PollFlags::POLLOUT));
-                        }
-                        What::End => {}
-                    }
-                }
-            }
+            What::Room => process.input.iter().for_each(|input| each(input.as_fd(), PollFlags::POLLOUT)),
+            What::End | What::Arrival | What::Outlet => {}
         }
+    }
+
+    /// Whether it is there; a process that nobody knows is.
+    pub(super) fn is(&self, awaited: &Awaited) -> bool {
+        self.all.get(&awaited.number).is_none_or(|process| process.is(awaited.what))
     }
 
     /// When something is due by the clock.
     pub(super) fn until(&self) -> Option<Instant> {
-        let wait = match &self.pending {
-            Some(Pending::Await { all, since, until, .. }) => {
-                // One that is there already is no event any more.
-                Some(if self.ready(all).is_empty() { *until } else { *since })
-            }
-            Some(Pending::Start { .. }) | None => None,
-        };
-        self.all.values().filter_map(|process| process.kill_at).chain(wait).min()
+        self.all.values().filter_map(|process| process.kill_at).min()
     }
 
-    /// Something has happened: ends are seen, and what was waited for is answered.
+    /// Something has happened: ends are seen, and a start is answered.
     pub(super) fn turn(
         &mut self,
         now: Instant,
@@ -345,33 +331,22 @@ impl Processes {
                 process.kill_at = None;
             }
         }
-        match self.pending.take()? {
-            Pending::Start { id, number } => {
-                if let Some((_, no)) = failed.filter(|(failed, _)| *failed == number) {
-                    self.all.remove(&number);
-                    return Some((id, Err(no)));
-                }
-                let start = match self.all.get_mut(&number) {
-                    Some(Process { running: Some(running), .. }) => running.start(),
-                    Some(_) => Start::Done,
-                    None => return Some((id, Err(unknown()))),
-                };
-                if start == Start::Done {
-                    return Some((id, Reply::data(&number)));
-                }
-                // The end of one that failed is on its way, and says why.
-                self.pending = Some(Pending::Start { id, number });
-                None
-            }
-            Pending::Await { id, all, since, until } => {
-                let ready = self.ready(&all);
-                if ready.is_empty() && now < until {
-                    self.pending = Some(Pending::Await { id, all, since, until });
-                    return None;
-                }
-                Some((id, Reply::data(&ready)))
-            }
+        let Pending { id, number } = self.pending.take()?;
+        if let Some((_, no)) = failed.filter(|(failed, _)| *failed == number) {
+            self.all.remove(&number);
+            return Some((id, Err(no)));
         }
+        let start = match self.all.get_mut(&number) {
+            Some(Process { running: Some(running), .. }) => running.start(),
+            Some(_) => Start::Done,
+            None => return Some((id, Err(unknown()))),
+        };
+        if start == Start::Done {
+            return Some((id, Reply::data(&number)));
+        }
+        // The end of one that failed is on its way, and says why.
+        self.pending = Some(Pending { id, number });
+        None
     }
 
     /// Ends all that run, and gives the processor time that they used.
@@ -379,12 +354,6 @@ impl Processes {
         self.running().for_each(Running::kill);
         let running = self.all.values_mut().filter_map(|process| process.running.as_mut());
         running.map(Running::end).sum()
-    }
-
-    /// The places of those that are there; a process that nobody knows is.
-    fn ready(&self, all: &[Awaited]) -> Vec<usize> {
-        let is = |awaited: &Awaited| self.all.get(&awaited.number).is_none_or(|p| p.is(awaited.what));
-        all.iter().enumerate().filter(|(_, awaited)| is(awaited)).map(|(place, _)| place).collect()
     }
 }
 

@@ -10,6 +10,7 @@ mod model;
 mod nobody;
 mod program;
 mod server;
+mod sockets;
 
 use lab::{curl, possible, python, run, script};
 

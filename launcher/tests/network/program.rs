@@ -9,6 +9,7 @@ pub(crate) struct Given {
     name: &'static str,
     flags: Vec<String>,
     variables: Vec<(String, String)>,
+    wall: &'static str,
 }
 
 /// A run after its end.
@@ -20,7 +21,7 @@ pub(crate) struct Left {
 
 /// A Synsema program.
 pub(crate) fn synsema(source: &str) -> Given {
-    Given { source: source.to_owned(), name: "p.syn", flags: Vec::new(), variables: Vec::new() }
+    Given { source: source.to_owned(), name: "p.syn", flags: Vec::new(), variables: Vec::new(), wall: "60s" }
 }
 
 /// A SCUA program.
@@ -38,6 +39,10 @@ impl Given {
         self.flag("--cap-set").flag(&format!("stdout,{list}"))
     }
 
+    pub(crate) fn wall(self, wall: &'static str) -> Self {
+        Self { wall, ..self }
+    }
+
     pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
@@ -49,7 +54,7 @@ impl Given {
         let report = folder.path().join("report");
         let status = Command::new(env!("CARGO_BIN_EXE_thirdwall"))
             .arg("run")
-            .args(["--wall", "60s", "--report"])
+            .args(["--wall", self.wall, "--report"])
             .arg(&report)
             .args(&self.flags)
             .arg(self.name)

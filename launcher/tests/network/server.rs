@@ -157,6 +157,11 @@ impl Identity {
         Self { config: Arc::new(config), authority: file }
     }
 
+    /// For a server of the test's own.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        self.config.clone()
+    }
+
     /// The authority's file, as a path.
     pub(crate) fn roots(&self) -> &str {
         self.authority.path().to_str().unwrap()

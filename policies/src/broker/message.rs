@@ -1,6 +1,7 @@
 //! Messages: numbered heads with raw bytes behind them, read from a peer that may be anybody.
 
 use super::{Answer, Command, MOST_HEAD, MOST_MESSAGE, MOST_PATH, MOST_VARIABLES, MOST_WORDS, Request};
+use crate::connection::Act as OfConnection;
 use crate::process::{Act, MOST_AWAITED};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -126,9 +127,11 @@ pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
         Request::RunCommand(command) => command.bounded().map(|()| false)?,
         Request::Spawn(spawn) => spawn.command.bounded().map(|()| false)?,
         Request::Process { act, .. } => matches!(act, Act::Feed),
+        Request::Connect(connect) => connect.bounded().map(|()| false)?,
+        Request::Connection { act, .. } => matches!(act, OfConnection::Send),
         Request::Await { all, .. } => {
             if all.len() > MOST_AWAITED {
-                return Err(Breach::Bound("the number of processes"));
+                return Err(Breach::Bound("the number of handles"));
             }
             false
         }

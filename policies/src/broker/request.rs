@@ -2,6 +2,7 @@
 
 use crate::{
     ceiling::Ceiling,
+    connection::{Act as OfConnection, Connect},
     fetch::{Fetch, Prompt},
     process::{Act as OfProcess, Awaited, Spawn},
 };
@@ -80,6 +81,15 @@ pub enum Request {
         number: u32,
         /// What.
         act: OfProcess,
+    },
+    /// A connection that goes on.
+    Connect(Box<Connect>),
+    /// Something of a connection that the caller has.
+    Connection {
+        /// Its number.
+        number: u32,
+        /// What.
+        act: OfConnection,
     },
     /// Waits until one of these is there, or the time is over; answered with the places of those that are.
     Await {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ceiling::Ceiling, process};
+use crate::{ceiling::Ceiling, connection, fetch::LONGEST_MS, process};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ fn what_is_asked_of_processes_is_bounded() {
         encode(1, &Request::Await { all, timeout_ms: 1 }, b"").unwrap()
     };
     assert!(request(&wait(process::MOST_AWAITED)).is_ok());
-    assert_eq!(request(&wait(process::MOST_AWAITED + 1)), Err(Breach::Bound("the number of processes")));
+    assert_eq!(request(&wait(process::MOST_AWAITED + 1)), Err(Breach::Bound("the number of handles")));
     let spawn = |words: usize| {
         let command = Command {
             argv: vec!["x".to_owned(); words],
@@ -75,6 +75,23 @@ fn what_is_asked_of_processes_is_bounded() {
     };
     assert!(request(&spawn(MOST_WORDS)).is_ok());
     assert_eq!(request(&spawn(MOST_WORDS + 1)), Err(Breach::Bound("the number of words")));
+}
+
+#[test]
+fn what_is_asked_of_connections_is_bounded() {
+    let of = |act| encode(1, &Request::Connection { number: 1, act }, b"x").unwrap();
+    assert!(request(&of(connection::Act::Send)).is_ok());
+    for act in [connection::Act::Close, connection::Act::EndSending, connection::Act::Receive { most: 1 }] {
+        assert_eq!(request(&of(act)), Err(Breach::Bound("raw bytes")));
+    }
+    let connect = |length: usize, timeout_ms| {
+        let security = connection::Security::Plain;
+        let connect = connection::Connect { host: "a".repeat(length), port: 1, security, timeout_ms };
+        encode(1, &Request::Connect(Box::new(connect)), b"").unwrap()
+    };
+    assert!(request(&connect(512, LONGEST_MS)).is_ok());
+    assert_eq!(request(&connect(513, 1)), Err(Breach::Bound("a host")));
+    assert_eq!(request(&connect(1, LONGEST_MS + 1)), Err(Breach::Bound("the time of a connection")));
 }
 
 #[test]

@@ -97,24 +97,7 @@ fn wanted(ctx: &mut Ctx<'_>, args: &Args<'_>, parts: Parts, method: &str) -> Res
     }
     let aim =
         aim.with_query(&query).map_err(|why| raised(format!("{name}: the URL can't be used: {why}")))?;
-    let mut fields = Vec::new();
-    if args.optional(parts.headers).is_some() {
-        for (key, value) in args.map(parts.headers)?.entries() {
-            let (value, sealed) = match value.as_other() {
-                Some(Other::Secret(Secret { value, .. })) => match value.as_text() {
-                    Some(text) => (text.to_owned(), true),
-                    None => {
-                        return Err(raised(format!(
-                            "{name}: the secret in the header '{}' is no text",
-                            key.as_str()
-                        )));
-                    }
-                },
-                _ => (plain(name, "headers", key.as_str(), value)?, false),
-            };
-            fields.push(Field { name: key.as_str().to_owned(), value, sealed });
-        }
-    }
+    let mut fields = fields(args, parts.headers)?;
     let (body, kind) = match args.optional(parts.body) {
         None => (None, ""),
         Some(value) => body(ctx, name, value)?,
@@ -132,6 +115,30 @@ fn wanted(ctx: &mut Ctx<'_>, args: &Args<'_>, parts: Parts, method: &str) -> Res
     }
     let timeout_ms = (seconds * 1000.0).ceil() as u64;
     Ok(Wanted { method, aim, fields, body, timeout_ms, most: MOST, hops: HOPS, naming: Naming::Host })
+}
+
+/// Headers from argument `i`, secrets among them.
+pub(super) fn fields(args: &Args<'_>, i: usize) -> Result<Vec<Field>, Fault> {
+    let name = args.name;
+    let mut fields = Vec::new();
+    if args.optional(i).is_some() {
+        for (key, value) in args.map(i)?.entries() {
+            let (value, sealed) = match value.as_other() {
+                Some(Other::Secret(Secret { value, .. })) => match value.as_text() {
+                    Some(text) => (text.to_owned(), true),
+                    None => {
+                        return Err(raised(format!(
+                            "{name}: the secret in the header '{}' is no text",
+                            key.as_str()
+                        )));
+                    }
+                },
+                _ => (plain(name, "headers", key.as_str(), value)?, false),
+            };
+            fields.push(Field { name: key.as_str().to_owned(), value, sealed });
+        }
+    }
+    Ok(fields)
 }
 
 /// A value that is written as it is shown.

@@ -36,6 +36,7 @@ mod pipes;
 mod process;
 mod processes;
 mod random;
+mod sockets;
 mod stubs;
 mod tables;
 mod text;
@@ -294,6 +295,7 @@ static FAMILIES: &[&[Builtin]] = &[
     pipes::TABLE,
     waiting::TABLE,
     processes::TABLE,
+    sockets::TABLE,
     watching::TABLE,
     cron::TABLE,
     notebook::TABLE,

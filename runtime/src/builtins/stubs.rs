@@ -22,11 +22,14 @@ const COLUMNS: &str = "not built into this runtime: the format takes a library l
                        json_encode write tables";
 const IDENTITY: &str = "not built into this runtime: requests show no certificate of the program's";
 const PUSHED: &str = "not built into this runtime: it sends no push messages; http_post reaches a push service that takes them";
+const LISTENED: &str = "not built into this runtime: a program under `run` takes no connections from outside; a foreign program \
+                        under `exec` does, with `serve=PORT` in its ceiling";
 const SERVED: &str = "a server's state is there under `serve` only; `remember` keeps things from run to run";
 const FILES: &str = "this run has no filesystem";
 /// For families that need children or watch the machine.
 pub(super) const HUB: &str = "this run has no child processes nor an I/O hub (select/proc_* need a process)";
-const SOCKETS: &str = "this run has no sockets";
+/// For connections.
+pub(super) const SOCKETS: &str = "this run has no sockets";
 const DATABASE: &str = "this run has no database drivers";
 
 macro_rules! table {
@@ -38,6 +41,8 @@ macro_rules! table {
             native("parquet_read", FILES, COLUMNS),
             native("parquet_write", FILES, COLUMNS),
             native("push_send", SOCKETS, PUSHED),
+            native("tcp_listen", SOCKETS, LISTENED),
+            native("tcp_accept", SOCKETS, LISTENED),
             Builtin::missing("svg_to_png", DRAWN),
             Builtin::missing("svg_to_pdf", DRAWN),
             Builtin::missing("state_set", SERVED),
@@ -53,10 +58,6 @@ table! {
     (FILES, [
         "read_file", "read_file_bytes", "file_exists", "file_info", "list_dir", "grep", "write_file", "append_file",
         "edit_file", "delete_file", "delete_dir", "cwd",
-    ]),
-    (SOCKETS, [
-        "ws_connect", "ws_send", "ws_recv", "ws_close", "tcp_connect", "tcp_listen", "tcp_accept", "tcp_send",
-        "tcp_recv", "tcp_close",
     ]),
     (DATABASE, [
         "mongo_find", "mongo_insert",

@@ -6,7 +6,7 @@
 //! Invariant: a wait is bounded in handles and in time.
 //! Invariant: how often a wait looks costs no fuel: that depends on clocks.
 
-use super::{Args, Builtin, Ctx, Next, Resume, bus, pipes, processes, watching};
+use super::{Args, Builtin, Ctx, Next, Resume, bus, pipes, processes, sockets, watching};
 use crate::vm::trap::{Fault, Stop, raised};
 use crate::vm::value::Value;
 use policies::process::{Awaited, What};
@@ -32,6 +32,10 @@ pub(super) enum Source {
     Subscription(u64),
     /// A process.
     Process(Awaited),
+    /// A connection.
+    Connection(Awaited),
+    /// A connection that speaks WebSocket.
+    Websocket(u32),
     /// A watched path.
     Watch(u64),
 }
@@ -46,6 +50,7 @@ impl Source {
             .map(Self::Subscription)
             .or_else(|| process().map(Self::Process))
             .or_else(|| watching::number(value).map(Self::Watch))
+            .or_else(|| sockets::source(value))
     }
 }
 
@@ -79,7 +84,10 @@ impl Wait {
             if !ready.is_empty() {
                 return Ok(Seen::Ready(ready));
             }
-            let outside = |source: &Source| matches!(source, Source::Process(_) | Source::Watch(_));
+            let outside = |source: &Source| match source {
+                Source::Process(_) | Source::Connection(_) | Source::Websocket(_) | Source::Watch(_) => true,
+                Source::Pipe(_) | Source::Subscription(_) => false,
+            };
             let alone = ctx.core.is_alone();
             if self.seconds == 0.0 || alone && !self.sources.iter().any(outside) {
                 return Ok(Seen::Over);
@@ -101,17 +109,18 @@ impl Wait {
     /// The places of those that are there.
     fn ready(&self, ctx: &mut Ctx<'_>) -> Result<Vec<usize>, Fault> {
         let mut ready = Vec::new();
-        let of_processes = processes::ready(ctx, &self.processes(), 0)?;
-        let mut processes = of_processes.iter().peekable();
+        let of_supervisor = processes::ready(ctx, &self.awaited(), 0)?;
+        let mut of_supervisor = of_supervisor.iter().peekable();
         let mut seen = 0;
         for (place, source) in self.sources.iter().enumerate() {
             let there = match source {
                 Source::Pipe(end) => pipes::ready(ctx.core, *end),
                 Source::Subscription(id) => bus::ready(ctx.core, *id),
-                Source::Process(_) => {
+                Source::Process(_) | Source::Connection(_) => {
                     seen += 1;
-                    processes.next_if(|at| **at == seen - 1).is_some()
+                    of_supervisor.next_if(|at| **at == seen - 1).is_some()
                 }
+                Source::Websocket(number) => sockets::ready(ctx, *number)?,
                 Source::Watch(id) => watching::ready(ctx, *id)?,
             };
             if there {
@@ -121,22 +130,36 @@ impl Wait {
         Ok(ready)
     }
 
-    fn processes(&self) -> Vec<Awaited> {
-        let process = |source: &Source| match source {
-            Source::Process(awaited) => Some(*awaited),
-            Source::Pipe(_) | Source::Subscription(_) | Source::Watch(_) => None,
+    /// What the supervisor is asked for. Whether a message is whole it doesn't know.
+    fn awaited(&self) -> Vec<Awaited> {
+        let awaited = |source: &Source| match source {
+            Source::Process(awaited) | Source::Connection(awaited) => Some(*awaited),
+            Source::Pipe(_) | Source::Subscription(_) | Source::Websocket(_) | Source::Watch(_) => None,
         };
-        self.sources.iter().filter_map(process).collect()
+        self.sources.iter().filter_map(awaited).collect()
     }
 
     fn sleep(&self, ctx: &mut Ctx<'_>, now: f64, deadline: f64) -> Result<(), Fault> {
         let due = |source: &Source| match source {
             Source::Watch(id) => watching::due(ctx.core, *id),
-            Source::Pipe(_) | Source::Subscription(_) | Source::Process(_) => None,
+            Source::Pipe(_)
+            | Source::Subscription(_)
+            | Source::Process(_)
+            | Source::Connection(_)
+            | Source::Websocket(_) => None,
         };
         let until = self.sources.iter().filter_map(due).fold(deadline, f64::min);
         let seconds = (until - now).clamp(0.001, MOST_ASLEEP);
-        let awaited = self.processes();
+        let bytes = |source: &Source| match source {
+            Source::Websocket(number) => Some(Awaited { number: *number, what: What::Arrival }),
+            Source::Pipe(_)
+            | Source::Subscription(_)
+            | Source::Process(_)
+            | Source::Connection(_)
+            | Source::Watch(_) => None,
+        };
+        let awaited: Vec<Awaited> =
+            self.awaited().into_iter().chain(self.sources.iter().filter_map(bytes)).collect();
         if awaited.is_empty() {
             ctx.core.host.flush();
             ctx.core.host.sleep(seconds);
@@ -181,8 +204,12 @@ pub(super) fn over(
             let got = crate::vm::render::type_name(handle);
             return Err(raised(format!("{name} expects {expected}, got {got}")));
         };
-        if let Source::Process(awaited) = source {
-            processes::allowed(ctx, awaited.number)?;
+        match source {
+            Source::Process(awaited) => processes::allowed(ctx, awaited.number)?,
+            Source::Connection(Awaited { number, .. }) | Source::Websocket(number) => {
+                sockets::allowed(ctx, number)?;
+            }
+            Source::Pipe(_) | Source::Subscription(_) | Source::Watch(_) => {}
         }
         sources.push(source);
     }
@@ -191,7 +218,7 @@ pub(super) fn over(
 }
 
 fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault> {
-    over(ctx, args, "ends of pipes, subscriptions, processes and watches", |_| true)
+    over(ctx, args, "ends of pipes, subscriptions, processes, connections, websockets and watches", |_| true)
 }
 
 impl Resume for Select {

@@ -61,6 +61,8 @@ impl Plain {
             | Request::RunCommand(_)
             | Request::Spawn(_)
             | Request::Process { .. }
+            | Request::Connect(_)
+            | Request::Connection { .. }
             | Request::Await { .. }
             | Request::Body {}
             | Request::Fetch(_)

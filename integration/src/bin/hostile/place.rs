@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use policies::{
     broker::{Act, Child, DESCRIPTOR, How, MOST_PIECE, Part, Profile, Ran, Request, What},
     ceiling::Ceiling,
+    connection::{Act as OfConnection, Connect, Connected, Security},
     fetch::{Fetch, Form, Outcome, Prompt, Purpose},
     wire::{self, EndFrame, ErrorFrame, Frame, Job, JobHeader, Mode, Needs},
 };
@@ -125,6 +126,15 @@ fn act(line: &str, header: &JobHeader, broker: &mut Broker) -> String {
                 most: 1000,
             })),
         ),
+        // Host and port, and one that it was never given.
+        "connect" => connected(broker, rest),
+        "hear" => asked(
+            broker,
+            &Request::Connection {
+                number: rest.parse().unwrap_or(0),
+                act: OfConnection::Receive { most: 1000 },
+            },
+        ),
         "prompt" => asked(broker, &prompt(Purpose::Operation)),
         "judge" => asked(broker, &prompt(Purpose::Judgement)),
         // A child that may do everything, whose one act is the rest of the line.
@@ -139,6 +149,24 @@ fn told(answer: &Result<usize, Errno>) -> String {
 
 fn opened(path: &str, flags: i32) -> String {
     told(&call(libc::SYS_openat, [int(libc::AT_FDCWD), leak(path.as_bytes()), flags as usize, 0o600, 0, 0]))
+}
+
+fn connected(broker: &mut Broker, place: &str) -> String {
+    let Some((host, port)) = place.rsplit_once(':') else { return "no such place".to_owned() };
+    let connect = Connect {
+        host: host.to_owned(),
+        port: port.parse().unwrap_or(0),
+        security: Security::Plain,
+        timeout_ms: 5000,
+    };
+    match broker.ask(&Request::Connect(Box::new(connect)), &[]) {
+        Ok(Reply::Json(json)) => match serde_json::from_slice(&json) {
+            Ok(Connected::Open { .. }) => "open".to_owned(),
+            Ok(Connected::Failed { kind, .. }) => kind.name().to_owned(),
+            Err(error) => error.to_string(),
+        },
+        other => answer(other),
+    }
 }
 
 /// A prompt that says nothing.

@@ -210,11 +210,13 @@ pub(super) fn rows(capability: Capability) -> Rows {
                         "Ceiling",
                         Some((Layer::Broker, "127.0.0.1:{port}")),
                     ),
+                    Refused("connect 127.0.0.1:{port}", "Ceiling", Some((Layer::Broker, "127.0.0.1:{port}"))),
+                    Refused("hear 1", "Misuse", None),
                 ],
                 // Nobody listens there: it was tried.
                 twin: Twin::Works(
                     "stdout,net=127.0.0.1:{port}",
-                    &[("fetch http://127.0.0.1:{port}/", "refused")],
+                    &[("fetch http://127.0.0.1:{port}/", "refused"), ("connect 127.0.0.1:{port}", "refused")],
                 ),
             },
             // Nobody listens there, which is data: what is reached is the other side of the gate.

@@ -3,7 +3,7 @@
 use super::{
     Job, model,
     reply::{self, Framing, Head},
-    tls::Tls,
+    tls::{Spoken, Tls},
     wire::{Failed, Way},
 };
 use policies::{
@@ -41,7 +41,7 @@ impl Exchange<'_> {
         if !self.job.tls {
             return self.speak(way, body);
         }
-        let mut connection = tls.shake_hands(host, way)?;
+        let mut connection = tls.shake_hands(Spoken::Http, host, way)?;
         self.speak(&mut Stream::new(&mut connection, way), body)
     }
 

@@ -9,17 +9,24 @@
 //! file, no Linux capability, a filter that knows no open and no exec. It reads the certificates of the authorities
 //! before that; the jail needs none.
 //!
-//! Invariant: the supervisor reads nothing of what a server sends but the bounded message about it.
+//! A connection that a program keeps has a client of its own ([`link`]): it dials as for a request, then carries bytes between the
+//! network and a socket of the supervisor's ([`carry`]), past the same guard as the bytes of foreign programs.
+//!
+//! Invariant: the supervisor reads nothing of what a server sends but the bounded message about it; what a kept connection brings it passes on
+//! unread.
 //! Invariant: a client serves one purpose. What a program's own requests bring in is never read by the process that sends the
 //! model's key. (A fork holds a copy of the launcher's environment all the same: see SECURITY.md.)
 
+mod carry;
 mod exchange;
+mod link;
 mod model;
 mod process;
 mod reply;
 mod tls;
 mod wire;
 
+pub(crate) use link::{Link, News};
 pub(crate) use model::Provider;
 
 use super::{confine::Walls, dial::Reached};

@@ -1,17 +1,19 @@
-//! The client as a process: one job after another, until the supervisor hangs up.
+//! The client as a process: one job after another, until the supervisor hangs up; or one connection, for as long as it lasts.
 //!
 //! Source: setns(2), network_namespaces(7).
 
 use super::{
-    Job, MOST_MESSAGE, Setup, Told,
+    Job, MOST_MESSAGE, News, Setup, Told,
+    carry::{Broken, Carry},
     exchange::Exchange,
-    tls::{self, Tls},
+    tls::{self, Spoken, Tls},
     wire::{Failed, Way},
 };
 use crate::{
     egress::{
         confine,
         dial::{self, OwnAddresses},
+        guard::{Guard, Names},
         limits,
         resolve::{Found, HostNames, Place, Resolver},
     },
@@ -23,9 +25,11 @@ use nix::{
     sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout},
 };
 use policies::{
+    connection::{Connect, Security},
     fetch::{Failure, Outcome},
     scope::{Host, HostTarget},
 };
+use rustls::ClientConnection;
 use std::{
     fs::File,
     net::{IpAddr, SocketAddr},
@@ -35,6 +39,8 @@ use std::{
 
 /// How often servers of names that are silent are looked at.
 const TICK: Duration = Duration::from_millis(200);
+/// Longest reason that is told, in bytes.
+const MOST_REASON: usize = 1000;
 
 /// What the process has while it works.
 struct Worker<'s> {
@@ -56,15 +62,7 @@ pub(super) struct Account {
 
 /// Serves until the other end is closed.
 pub(super) fn run(setup: &Setup, socket: OwnedFd) -> Result<(), Errno> {
-    if let Some(home) = &setup.home {
-        setns(home, CloneFlags::CLONE_NEWNET)?;
-    }
-    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-    let (names, own) = (HostNames::read(), OwnAddresses::read());
-    let tls = Tls::new(tls::roots(setup.roots.as_deref()));
-    confine::keep_only(vec![socket.as_raw_fd(), epoll.0.as_raw_fd()])?;
-    setup.walls.give_up()?;
-    let mut worker = Worker { setup, resolver: Resolver::new(names), own, epoll, tls };
+    let mut worker = Worker::confined(setup, &[&socket])?;
     let mut message = vec![0; MOST_MESSAGE];
     loop {
         let (length, beside) = match socket::receive(socket.as_fd(), &mut message) {
@@ -80,6 +78,56 @@ pub(super) fn run(setup: &Setup, socket: OwnedFd) -> Result<(), Errno> {
         let told = worker.serve(&job, answer, beside.next());
         let bytes = serde_json::to_vec(&told).map_err(|_| Errno::EPROTO)?;
         socket::send(socket.as_fd(), &bytes, &[])?;
+    }
+}
+
+/// Makes one connection and carries it to its end. What becomes of it is told to `news`; `program` is the supervisor's side.
+pub(super) fn carry(setup: &Setup, connect: &Connect, news: &OwnedFd, program: OwnedFd) -> Result<(), Errno> {
+    let mut worker = Worker::confined(setup, &[news, &program])?;
+    let tell = |what: &News| {
+        let bytes = serde_json::to_vec(what).map_err(|_| Errno::EPROTO)?;
+        socket::send(news.as_fd(), &bytes, &[])
+    };
+    let mut account = Account::default();
+    let (way, target, tls) = match worker.open(connect, &mut account) {
+        Ok(opened) => opened,
+        Err(Failed { kind, why, .. }) => {
+            return tell(&News::Failed { kind, why: cut(why), granted: !account.refused });
+        }
+    };
+    let peer = account.dialled.map_or_else(String::new, |peer| peer.to_string());
+    tell(&News::Open { peer })?;
+    let network = &setup.network;
+    let names = Names {
+        may_name: &|name| network.may_name(&target, name),
+        by_address: matches!(target.host, Host::Ip(_)),
+    };
+    let guard = if network.any_name(&target) { Guard::opaque() } else { Guard::new(target.port) };
+    // Told before the supervisor's side is closed: whoever sees its end finds the reason.
+    match Carry::new(way.into_socket(), &program, tls).run(guard, &names) {
+        Ok(()) => tell(&News::Ended { why: None, granted: true }),
+        Err(Broken { why, granted }) => tell(&News::Ended { why: Some(cut(why)), granted }),
+    }
+}
+
+/// A certificate may put long names into a reason.
+fn cut(why: String) -> String {
+    if why.len() <= MOST_REASON { why } else { why.chars().take(MOST_REASON / 4).collect() }
+}
+
+impl<'s> Worker<'s> {
+    /// Ready to work, with nothing but its sockets.
+    fn confined(setup: &'s Setup, keep: &[&OwnedFd]) -> Result<Self, Errno> {
+        if let Some(home) = &setup.home {
+            setns(home, CloneFlags::CLONE_NEWNET)?;
+        }
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let (names, own) = (HostNames::read(), OwnAddresses::read());
+        let tls = Tls::new(tls::roots(setup.roots.as_deref()));
+        let kept = keep.iter().map(|file| file.as_raw_fd()).chain([epoll.0.as_raw_fd()]);
+        confine::keep_only(kept.collect())?;
+        setup.walls.give_up()?;
+        Ok(Self { setup, resolver: Resolver::new(names), own, epoll, tls })
     }
 }
 
@@ -125,8 +173,39 @@ impl Worker<'_> {
         account: &mut Account,
     ) -> Result<Outcome, Failed> {
         let until = began + Duration::from_millis(job.timeout_ms);
-        let host = Host::parse(&job.host).map_err(|_| Failed::new(Failure::Dns, "the host is none"))?;
-        let target = HostTarget { host, port: job.port };
+        let (mut way, target) = self.reach(&job.host, job.port, until, account)?;
+        let went = exchange.over(&mut way, &mut self.tls, &target.host, body);
+        (account.sent, account.got) = (way.sent, way.got);
+        went
+    }
+
+    /// A connection to be kept, its handshake behind it.
+    fn open(
+        &mut self,
+        connect: &Connect,
+        account: &mut Account,
+    ) -> Result<(Way, HostTarget, Option<ClientConnection>), Failed> {
+        let until = Instant::now() + Duration::from_millis(connect.timeout_ms);
+        let (mut way, target) = self.reach(&connect.host, connect.port, until, account)?;
+        let spoken = match connect.security {
+            Security::Plain => return Ok((way, target, None)),
+            Security::Tls => Spoken::Anything,
+            Security::TlsForHttp => Spoken::Http,
+        };
+        let tls = self.tls.shake_hands(spoken, &target.host, &mut way)?;
+        Ok((way, target, Some(tls)))
+    }
+
+    /// A connection to where the ceiling lets it go.
+    fn reach(
+        &mut self,
+        host: &str,
+        port: u16,
+        until: Instant,
+        account: &mut Account,
+    ) -> Result<(Way, HostTarget), Failed> {
+        let host = Host::parse(host).map_err(|_| Failed::new(Failure::Dns, "the host is none"))?;
+        let target = HostTarget { host, port };
         // The supervisor has asked already; what dials asks for itself.
         if !self.setup.network.opens(&target) {
             account.refused = true;
@@ -136,10 +215,8 @@ impl Worker<'_> {
             Host::Ip(address) => vec![*address],
             Host::Name(name) => self.addresses(name, until)?,
         };
-        let mut way = self.dial(&addresses, job.port, until, account)?;
-        let went = exchange.over(&mut way, &mut self.tls, &target.host, body);
-        (account.sent, account.got) = (way.sent, way.got);
-        went
+        let way = self.dial(&addresses, port, until, account)?;
+        Ok((way, target))
     }
 
     fn addresses(&mut self, name: &str, until: Instant) -> Result<Vec<IpAddr>, Failed> {

@@ -37,6 +37,15 @@ pub(super) fn roots(named: Option<&Path>) -> Vec<u8> {
     .unwrap_or_default()
 }
 
+/// What will be spoken inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spoken {
+    /// HTTP/1.1.
+    Http,
+    /// Nothing that the server is told.
+    Anything,
+}
+
 /// The roots, and what is made of them at the first use.
 pub(super) struct Tls {
     pem: Vec<u8>,
@@ -73,13 +82,22 @@ impl Tls {
     }
 
     /// The handshake, to its end: nothing is sent before the certificate was checked.
-    pub(super) fn shake_hands(&mut self, host: &Host, way: &mut Way) -> Result<ClientConnection, Failed> {
+    pub(super) fn shake_hands(
+        &mut self,
+        spoken: Spoken,
+        host: &Host,
+        way: &mut Way,
+    ) -> Result<ClientConnection, Failed> {
         let name = match host {
             Host::Name(name) => ServerName::try_from(name.clone())
                 .map_err(|_| Failed::new(Failure::Tls, "the name can stand in no certificate"))?,
             Host::Ip(address) => ServerName::IpAddress(IpAddr::from(*address)),
         };
-        let mut connection = ClientConnection::new(self.config()?, name)
+        let mut config = self.config()?;
+        if spoken == Spoken::Anything {
+            Arc::make_mut(&mut config).alpn_protocols.clear();
+        }
+        let mut connection = ClientConnection::new(config, name)
             .map_err(|error| Failed::new(Failure::Tls, error.to_string()))?;
         while connection.is_handshaking() {
             connection.complete_io(way)?;

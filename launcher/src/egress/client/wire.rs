@@ -77,6 +77,11 @@ impl Way {
         Ok(Self { until, ..way })
     }
 
+    /// The socket alone, which never waits.
+    pub(super) fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
     fn wait(&self, flags: PollFlags) -> io::Result<()> {
         loop {
             let left = self.until.saturating_duration_since(Instant::now());
