@@ -3,17 +3,24 @@
 //! Invariant: a descriptor is taken only where the answer announces one.
 
 use policies::broker::{Answer, MOST_MESSAGE, Refused, Request};
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How long an answer is asked for again and again before it is slept for.
+const SOON: Duration = Duration::from_micros(30);
 
 /// A connection to the supervisor.
 #[derive(Debug)]
 pub struct Broker {
     socket: OwnedFd,
     last: u32,
+    /// Where answers come in; as large as the largest one, and made once.
+    buffer: Vec<u8>,
 }
 
 /// What the supervisor answered.
@@ -51,7 +58,7 @@ impl Broker {
     /// Speaks over the given socket.
     #[must_use]
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket, last: 0 }
+        Self { socket, last: 0, buffer: Vec::new() }
     }
 
     /// Asks for one act.
@@ -69,23 +76,28 @@ impl Broker {
             SendFlags::NOSIGNAL,
         )
         .map_err(|e| format!("ask the broker: {e}"))?;
-        let mut bytes = vec![0; MOST_MESSAGE];
+        self.buffer.resize(MOST_MESSAGE, 0);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::net::recvmsg(
-            &self.socket,
-            &mut [IoSliceMut::new(&mut bytes)],
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        )
-        .map_err(|e| format!("hear the broker: {e}"))?;
+        let begun = Instant::now();
+        let received = loop {
+            // Most answers are there sooner than it takes to be put to sleep and woken up again.
+            let soon = begun.elapsed() < SOON;
+            let flags =
+                if soon { RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT } else { RecvFlags::CMSG_CLOEXEC };
+            let mut into = [IoSliceMut::new(&mut self.buffer)];
+            match rustix::net::recvmsg(&self.socket, &mut into, &mut control, flags) {
+                Err(Errno::AGAIN) if soon => std::thread::yield_now(),
+                other => break other.map_err(|e| format!("hear the broker: {e}"))?,
+            }
+        };
         let mut file = None;
         for part in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = part {
                 file = descriptors.last();
             }
         }
-        let answer = policies::broker::answer(&bytes[..received.bytes])
+        let answer = policies::broker::answer(&self.buffer[..received.bytes])
             .map_err(|e| format!("read the broker's answer: {e}"))?;
         if answer.id != self.last {
             return Err("read the broker's answer: it is for another request".to_owned());

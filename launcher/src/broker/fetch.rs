@@ -2,8 +2,8 @@
 //!
 //! Invariant: a request is read, held to what a request may be, and its host asked for in the ceiling here, before a
 //! client hears of it; the client asks once more before it dials.
-//! Invariant: the model's key goes from the launcher's environment into the fields of a request to the provider, and
-//! nowhere else: not into the jail, not into an entry, not to the client that carries a program's own requests.
+//! Invariant: the model's key goes from the launcher's environment to the client that asks the provider, and nowhere else: no
+//! other fork has it (`sys/wiped_on_fork.rs`), no message and no entry carries it.
 //! Invariant: bodies are files. No byte of them is kept in this process, but those of a prompt while it is sent.
 
 use super::{Reply, files::No};
@@ -12,7 +12,7 @@ use crate::{
         Reached, Walls,
         client::{Client, Done, Job, Provider, Setup},
     },
-    sys::memory_file,
+    sys::{memory_file, wiped_on_fork::WipedOnFork},
 };
 use nix::errno::Errno;
 use policies::{
@@ -31,6 +31,7 @@ use std::{
     io::{Read, Seek, Write},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
+    sync::Arc,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -58,7 +59,7 @@ pub struct Model {
     provider: Provider,
     name: String,
     at: Aim,
-    key: String,
+    key: Option<Arc<WipedOnFork>>,
     budget: Option<u64>,
 }
 
@@ -105,6 +106,7 @@ impl Outside {
             walls: self.walls,
             roots: self.roots.clone(),
             home: home.map_err(|_| No::kernel(Errno::EMFILE))?,
+            key: None,
         })
     }
 
@@ -128,6 +130,9 @@ impl Outside {
 }
 
 impl Model {
+    /// The variables that have providers' keys.
+    pub(crate) const KEYS: [&'static str; 2] = Provider::KEYS;
+
     /// Whether a program under this ceiling may ask one at all.
     #[must_use]
     pub fn may_be_asked(ceiling: &Ceiling) -> bool {
@@ -137,13 +142,14 @@ impl Model {
     /// From the host's variables; `None`: no provider is named.
     ///
     /// `variable` reads those that may come from a program that started this one, `host` only the launcher's own: where
-    /// the provider is, no program says.
+    /// the provider is, no program says. `key` has the provider's key.
     ///
     /// # Errors
     /// What is missing or wrong, and in which variable.
-    pub fn read(
+    pub(crate) fn read(
         variable: &dyn Fn(&str) -> Option<String>,
         host: &dyn Fn(&str) -> Option<String>,
+        key: &dyn Fn(&str) -> Option<Arc<WipedOnFork>>,
     ) -> Result<Option<Self>, String> {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
         let Some(named) = given("SYNSEMA_LLM_PROVIDER").filter(|name| name != "offline") else {
@@ -157,8 +163,9 @@ impl Model {
         let base = base.as_deref().unwrap_or(provider.base_url()).trim_end_matches('/');
         let at = Aim::parse(&format!("{base}/{}", provider.path()))
             .map_err(|why| format!("SYNSEMA_LLM_BASE_URL: {why}"))?;
-        let key = given(provider.key_variable()).unwrap_or_default();
-        if unfit("POST", &provider.fields(&key)).is_some() {
+        let key = key(provider.key_variable()).filter(|key| !key.text().is_empty());
+        // Without a copy: the header's value is looked at where it stands.
+        if key.as_ref().is_some_and(|key| key.text().bytes().any(|byte| byte.is_ascii_control())) {
             return Err(format!("{} has a line break or control character", provider.key_variable()));
         }
         let budget = match given("SYNSEMA_LLM_BUDGET") {
@@ -328,7 +335,7 @@ impl Outgoing {
             port: model.at.target.port,
             authority: model.at.authority(),
             path: model.at.path.clone(),
-            fields: model.provider.fields(&model.key),
+            fields: Vec::new(),
             body: Some(request.len() as u64),
             timeout_ms: MODEL_MS,
             most: 0,
@@ -339,7 +346,8 @@ impl Outgoing {
             let grant = Grant::new(Capability::Net, Some(&target)).map_err(|_| No::kernel(Errno::EINVAL))?;
             let network =
                 NamedNetwork::of_language(&Ceiling::of([grant])).ok_or_else(|| No::kernel(Errno::EINVAL))?;
-            self.model = Some(Client::new(self.outside.setup(network, Reached::Any)?));
+            let setup = self.outside.setup(network, Reached::Any)?;
+            self.model = Some(Client::new(Setup { key: model.key.clone(), ..setup }));
         }
         let Some(client) = &mut self.model else { return Err(No::kernel(Errno::ECHILD)) };
         client.begin(&job, Some(file.as_fd())).map_err(No::kernel)?;
@@ -450,7 +458,8 @@ mod tests {
         let get = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        Model::read(&get, &get)
+        let key = |name: &str| Some(Arc::new(WipedOnFork::of(&get(name)?).unwrap()));
+        Model::read(&get, &get, &key)
     }
 
     #[test]

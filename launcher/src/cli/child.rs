@@ -2,6 +2,7 @@
 
 use super::{
     job::Program,
+    keys::{self, Keys},
     launch::{self, Extras, Lending, Streams},
     lookup::Sockets,
     settings,
@@ -178,7 +179,12 @@ fn run(order: Order) -> Result<Report, Error> {
     // Its own variables alone: a program starts without its caller's keys. Where a provider is, only the host says.
     let own = order.env.clone();
     let model = if Model::may_be_asked(&order.ceiling) {
-        Model::read(&|name| own.get(name).cloned(), &|name| env::var(name).ok())
+        let variable = |name: &str| own.get(name).cloned();
+        let mut keys = Keys::new();
+        for (name, value) in &own {
+            keys.extend(keys::keep(name, value)?);
+        }
+        Model::read(&variable, &|name| env::var(name).ok(), &|name| keys.get(name).cloned())
             .map_err(|what| Error::Usage { what, remedy: "set it in the `env` of run_program".into() })?
     } else {
         None

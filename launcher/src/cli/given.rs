@@ -13,18 +13,23 @@ use std::{
     borrow::Cow,
     fs::{self, File, OpenOptions},
     io::{self, Read},
+    mem,
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::Path,
     process,
 };
+use zeroize::Zeroizing;
+
+/// Room for what is read, at first.
+const FIRST: usize = 1 << 14;
 
 /// Reads what the caller named, whatever it is, up to a bound.
-pub(super) fn text(path: &str, most: u64, too_long: &'static str) -> io::Result<String> {
+pub(super) fn text(path: &str, most: u64, too_long: &'static str) -> io::Result<Zeroizing<String>> {
     bounded(File::open(path)?, most, too_long)
 }
 
 /// Reads what nobody named and is only looked for: a regular file, not a link to one.
-pub(super) fn text_if_there(path: &str, most: u64, too_long: &'static str) -> io::Result<String> {
+pub(super) fn text_if_there(path: &str, most: u64, too_long: &'static str) -> io::Result<Zeroizing<String>> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(said)?;
     if !file.metadata()?.is_file() {
@@ -33,13 +38,30 @@ pub(super) fn text_if_there(path: &str, most: u64, too_long: &'static str) -> io
     bounded(file, most, too_long)
 }
 
-fn bounded(file: File, most: u64, too_long: &'static str) -> io::Result<String> {
-    let mut text = String::new();
+/// No copy of what is read stays behind: it may be secrets, and a fork has all that this process's memory has.
+fn bounded(mut file: File, most: u64, too_long: &'static str) -> io::Result<Zeroizing<String>> {
     // Its length is not asked: a file may grow, and a device has none.
-    if file.take(most + 1).read_to_string(&mut text)? as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_long));
+    let mut bytes = Zeroizing::new(vec![0; FIRST]);
+    let mut filled = 0;
+    loop {
+        if filled == bytes.len() {
+            let mut more = Zeroizing::new(vec![0; filled * 2]);
+            more.iter_mut().zip(bytes.iter()).for_each(|(to, from)| *to = *from);
+            bytes = more;
+        }
+        match file.read(bytes.get_mut(filled..).unwrap_or_default()) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if filled as u64 > most {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_long));
+        }
     }
-    Ok(text)
+    bytes.truncate(filled);
+    let no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
+    String::from_utf8(mem::take(&mut *bytes)).map(Zeroizing::new).map_err(|wrong| no_text(wrong.utf8_error()))
 }
 
 /// Opens a file to write into, made if it isn't there. A link in its place is an error; the links of `/dev` and `/proc`, as

@@ -14,6 +14,7 @@ pub mod exit;
 mod explain;
 mod given;
 mod job;
+mod keys;
 mod launch;
 mod lookup;
 mod names;
@@ -38,6 +39,9 @@ pub fn main() -> u8 {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == crate::jail::RUNTIME_FLAG) {
         return runtime_process();
+    }
+    if let Err(error) = keys::take() {
+        return finish(Err(error), names::called_as());
     }
     if let Some(bundle) = bundle::own() {
         return finish(

@@ -7,6 +7,7 @@ use super::{
     audit::Audit,
     env_file, exit, given,
     job::{self, Program},
+    keys,
     launch::{self, Extras, Lending, Streams},
     lookup::Sockets,
     report::Destination,
@@ -200,6 +201,7 @@ pub(super) fn model(args: &RunArgs, mode: Mode, ceiling: &Ceiling) -> Result<Opt
     }
     let file = env_file::read(args)?;
     let variable = |name: &str| env::var(name).ok().or_else(|| file.of.get(name).cloned());
+    let key = |name: &str| keys::of_environment(name).or_else(|| file.keys.get(name).cloned());
     // Where the key and all that is asked go: that is the caller's word, and no file's that merely lies in the folder.
     if !file.named
         && file.of.contains_key(ADDRESS)
@@ -213,7 +215,7 @@ pub(super) fn model(args: &RunArgs, mode: Mode, ceiling: &Ceiling) -> Result<Opt
         );
         return Ok(None);
     }
-    Model::read(&variable, &variable).map_err(|what| Error::Usage {
+    Model::read(&variable, &variable, &key).map_err(|what| Error::Usage {
         what,
         remedy:
             "set the variable in the environment or the file of variables, or SYNSEMA_LLM_PROVIDER=offline"

@@ -1,6 +1,9 @@
 //! From what was typed to what is asked for: texts become amounts, a ceiling, a policy, a request.
 
-use super::args::{CommonArgs, ExecArgs, Profile, RunArgs};
+use super::{
+    args::{CommonArgs, ExecArgs, Profile, RunArgs},
+    keys::{self, Keys},
+};
 use crate::error::Error;
 use clap::Args as _;
 use nix::unistd::AccessFlags;
@@ -16,7 +19,7 @@ use policies::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    env, fs, mem,
     path::Path,
     str::FromStr,
 };
@@ -48,7 +51,7 @@ pub(super) fn of_exec(args: &ExecArgs, terminal: Terminal) -> Result<Request, Er
         let (name, value) = match variable.split_once('=') {
             Some((name, value)) => (name, value.to_owned()),
             None => {
-                let value = env::var(variable).map_err(|_| {
+                let value = keys::variable(variable).ok_or_else(|| {
                     usage(&format!("--env {variable}: you have no such variable"), "write --env NAME=VALUE")
                 })?;
                 (variable.as_str(), value)
@@ -62,7 +65,7 @@ pub(super) fn of_exec(args: &ExecArgs, terminal: Terminal) -> Result<Request, Er
         }
         options.set.insert(name.to_owned(), value);
     }
-    resolved(&policy, options)
+    resolved(&policy, options, &Keys::new())
 }
 
 /// A word that begins with `-` is a command only behind `--`: in front of it, it is a flag that was typed wrongly.
@@ -96,7 +99,8 @@ pub(super) fn of_run(args: &RunArgs, required: Option<Ceiling>) -> Result<Reques
         Profile::Pure => request::Profile::Pure,
     };
     let mut options = options(&args.common, Subject::Runtime { profile })?;
-    for (name, value) in super::env_file::read(args)?.of {
+    let file = super::env_file::read(args)?;
+    for (name, value) in file.of {
         options.environment.entry(name).or_insert(value);
     }
     options.ceiling = match host_ceiling(args)? {
@@ -109,7 +113,7 @@ pub(super) fn of_run(args: &RunArgs, required: Option<Ceiling>) -> Result<Reques
             required
         }
     };
-    resolved(&Policy::runtime(), options)
+    resolved(&Policy::runtime(), options, &file.keys)
 }
 
 /// What the host allows, if it says anything.
@@ -131,11 +135,13 @@ pub(super) fn host_ceiling(args: &RunArgs) -> Result<Option<Ceiling>, Error> {
     }
 }
 
-fn resolved(policy: &Policy, options: Options) -> Result<Request, Error> {
+fn resolved(policy: &Policy, mut options: Options, keys_of_file: &Keys) -> Result<Request, Error> {
+    let ceiling = options.ceiling.as_ref().unwrap_or(policy.ceiling());
+    keys::put_back(&mut options.environment, keys_of_file, ceiling);
     request::resolve(policy, options).map_err(|refusal| Error::Policy(refusal.to_string(), refusal.help()))
 }
 
-fn usage(what: &str, remedy: &str) -> Error {
+pub(super) fn usage(what: &str, remedy: &str) -> Error {
     Error::Usage { what: what.to_owned(), remedy: remedy.to_owned() }
 }
 
@@ -171,7 +177,7 @@ fn policy(name: &str) -> Result<Policy, Error> {
 }
 
 fn read_policy(path: &str) -> std::io::Result<String> {
-    super::given::text(path, MOST_POLICY, "a policy is at most 1 MiB")
+    super::given::text(path, MOST_POLICY, "a policy is at most 1 MiB").map(|mut text| mem::take(&mut *text))
 }
 
 fn options(common: &CommonArgs, subject: Subject) -> Result<Options, Error> {

@@ -65,11 +65,21 @@ pub(super) struct Frames {
     /// Where a saved state goes, if one is wanted, and how much of it has gone there.
     state: Option<OwnedFd>,
     saved: usize,
+    /// What the last read brought; made with the first one.
+    piece: Vec<u8>,
 }
 
 impl Frames {
     pub(super) fn new(file: OwnedFd, state: Option<OwnedFd>) -> Self {
-        Self { file: Some(file), decoder: FrameDecoder::new(), end: None, printed: false, state, saved: 0 }
+        Self {
+            file: Some(file),
+            decoder: FrameDecoder::new(),
+            end: None,
+            printed: false,
+            state,
+            saved: 0,
+            piece: Vec::new(),
+        }
     }
 
     /// The runtime's end, while it is open.
@@ -85,10 +95,10 @@ impl Frames {
     /// Takes what the runtime has written.
     pub(super) fn take(&mut self, to: &mut To<'_>) -> Heard {
         let Some(file) = &self.file else { return Heard::Frames };
-        let mut bytes = [0; PIECE];
-        match nix::unistd::read(file, &mut bytes) {
+        self.piece.resize(PIECE, 0);
+        match nix::unistd::read(file, &mut self.piece) {
             Ok(0) => self.close(),
-            Ok(count) => self.decoder.push(bytes.get(..count).unwrap_or_default()),
+            Ok(count) => self.decoder.push(self.piece.get(..count).unwrap_or_default()),
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(_) => self.close(),
         }

@@ -19,3 +19,4 @@ pub(crate) mod secret_page;
 pub(crate) mod socket;
 pub(crate) mod wait;
 pub(crate) mod winsize;
+pub(crate) mod wiped_on_fork;

@@ -4,6 +4,7 @@
 
 mod clients;
 mod internet;
+mod keys;
 mod lab;
 mod language;
 mod model;

@@ -3,10 +3,12 @@
 //! Invariant: a layer only removes. Denials are ordinary, catchable errors; each decision is an audit entry.
 
 mod parsed;
+mod passed;
 mod wording;
 
 use crate::partition::host::Host;
 use parsed::Parsed;
+use passed::PassedUses;
 use policies::audit::{Entry, Origin};
 use policies::capability::Capability;
 use policies::ceiling::{Ceiling, Grant, Grants, Taken, check_form};
@@ -70,21 +72,8 @@ pub struct Gate {
     wording: Wording,
     /// Whether output has been audited: granted, denied.
     stdout_seen: [bool; 2],
-    /// The last use that passed: a loop asks for the same one again and again.
-    passed: Option<Passed>,
+    passed: PassedUses,
 }
-
-/// A use that passed, and why. A decision depends on nothing but the use's letters and the gate itself, so it stands until
-/// the gate changes.
-#[derive(Debug, Clone)]
-struct Passed {
-    capability: Capability,
-    target: Option<Box<str>>,
-    reason: &'static str,
-}
-
-/// Longest target that is remembered, in bytes.
-const REMEMBERED: usize = 512;
 
 /// How a denial tells what would grant the use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +103,7 @@ impl Gate {
             base,
             wording: Wording::Require,
             stdout_seen: [false; 2],
-            passed: None,
+            passed: PassedUses::default(),
         };
         for capability in AMBIENT {
             let grant = Grant::whole(capability);
@@ -162,16 +151,11 @@ impl Gate {
     }
 
     fn decided(&mut self, capability: Capability, target: Option<&str>) -> Result<&'static str, Denial> {
-        if let Some(passed) = &self.passed
-            && passed.capability == capability
-            && passed.target.as_deref() == target
-        {
-            return Ok(passed.reason);
+        if let Some(reason) = self.passed.get(capability, target) {
+            return Ok(reason);
         }
         let reason = self.decide(capability, target)?;
-        if target.is_none_or(|target| target.len() <= REMEMBERED) {
-            self.passed = Some(Passed { capability, target: target.map(Box::from), reason });
-        }
+        self.passed.add(capability, target, reason);
         Ok(reason)
     }
 
@@ -189,7 +173,7 @@ impl Gate {
             base: None,
             wording: Wording::Flags,
             stdout_seen: [false; 2],
-            passed: None,
+            passed: PassedUses::default(),
         }
     }
 
@@ -221,7 +205,7 @@ impl Gate {
         if !self.layers.is_empty() {
             return Ok(());
         }
-        self.passed = None;
+        self.passed.clear();
         let mut grants = Vec::new();
         if scopes.is_empty() {
             grants.push(Grant::whole(capability));
@@ -350,19 +334,19 @@ impl Gate {
     }
 
     pub(crate) fn truncate(&mut self, depth: usize) {
-        self.passed = None;
+        self.passed.clear();
         self.layers.truncate(depth);
     }
 
     /// Nothing but `print` from here on.
     pub(crate) fn enter_sandbox(&mut self) {
-        self.passed = None;
+        self.passed.clear();
         self.layers.push(Layer { context: "sandbox:".to_owned(), allowed: None, kind: Kind::Sandbox });
     }
 
     /// At most the given capabilities from here on.
     pub(crate) fn enter_under(&mut self, allowed: Ceiling) {
-        self.passed = None;
+        self.passed.clear();
         self.layers.push(Layer {
             context: "sandbox:under".to_owned(),
             allowed: Some(rooted(self.base.as_ref(), allowed)),
@@ -381,7 +365,7 @@ impl Gate {
                 grants.extend(scopes.iter().filter_map(|s| Grant::new(capability, Some(s)).ok()));
             }
         }
-        self.passed = None;
+        self.passed.clear();
         self.layers.push(Layer {
             context: format!("tool:{name}"),
             allowed: Some(rooted(self.base.as_ref(), Ceiling::of(grants))),
@@ -390,7 +374,7 @@ impl Gate {
     }
 
     pub(crate) fn leave(&mut self) {
-        self.passed = None;
+        self.passed.clear();
         self.layers.pop();
     }
 

@@ -15,7 +15,7 @@
 //! Invariant: the supervisor reads nothing of what a server sends but the bounded message about it; what a kept connection brings it passes on
 //! unread.
 //! Invariant: a client serves one purpose. What a program's own requests bring in is never read by the process that sends the
-//! model's key. (A fork holds a copy of the launcher's environment all the same: see SECURITY.md.)
+//! model's key, and no other process that the launcher forks has it.
 
 mod carry;
 mod exchange;
@@ -35,6 +35,7 @@ use crate::sys::{
     memory_file, pidfd,
     process::exit_now,
     socket,
+    wiped_on_fork::WipedOnFork,
 };
 use nix::{
     errno::Errno,
@@ -54,6 +55,7 @@ use std::{
     io::Seek,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -75,6 +77,8 @@ pub(crate) struct Setup {
     pub(crate) roots: Option<PathBuf>,
     /// The host's network, where the supervisor has left it for the jail's empty one.
     pub(crate) home: Option<OwnedFd>,
+    /// The key of a model's provider, for the client that asks it.
+    pub(crate) key: Option<Arc<WipedOnFork>>,
 }
 
 /// One request, decided on.
@@ -88,6 +92,7 @@ pub(crate) struct Job {
     pub(crate) authority: String,
     /// Path and query.
     pub(crate) path: String,
+    /// Without those of a model's provider, which its client adds.
     pub(crate) fields: Vec<(String, String)>,
     /// Bytes of the body, which stands beside the message.
     pub(crate) body: Option<u64>,
@@ -243,7 +248,12 @@ impl Peer {
     fn start(setup: &Setup) -> Result<Self, Errno> {
         let (socket, theirs) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
-        match clone::fork_into(0, None)? {
+        let fork = || clone::fork_into(0, None);
+        let side = match &setup.key {
+            Some(key) => key.lent(fork)?,
+            None => fork(),
+        };
+        match side? {
             Side::Child => {
                 drop(socket);
                 let ended = process::run(setup, theirs);

@@ -44,7 +44,7 @@ impl Provider {
     }
 
     /// The variable that has its key.
-    pub(crate) fn key_variable(self) -> &'static str {
+    pub(crate) const fn key_variable(self) -> &'static str {
         match self {
             Self::OpenAi => "OPENAI_API_KEY",
             Self::Anthropic => "ANTHROPIC_API_KEY",
@@ -59,8 +59,11 @@ impl Provider {
         }
     }
 
+    /// The variables that have keys.
+    pub(crate) const KEYS: [&'static str; 2] = [Self::OpenAi.key_variable(), Self::Anthropic.key_variable()];
+
     /// The fields that carry the key.
-    pub(crate) fn fields(self, key: &str) -> Vec<(String, String)> {
+    pub(super) fn fields(self, key: &str) -> Vec<(String, String)> {
         let field = |name: &str, value: String| (name.to_owned(), value);
         let mut fields = vec![field("Content-Type", "application/json".to_owned())];
         match self {

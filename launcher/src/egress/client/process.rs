@@ -71,8 +71,11 @@ pub(super) fn run(setup: &Setup, socket: OwnedFd) -> Result<(), Errno> {
             Err(Errno::EINTR) => continue,
             Err(errno) => return Err(errno),
         };
-        let job: Job =
+        let mut job: Job =
             serde_json::from_slice(message.get(..length).unwrap_or_default()).map_err(|_| Errno::EPROTO)?;
+        if let Some(provider) = job.provider {
+            job.fields.extend(provider.fields(setup.key.as_ref().map_or("", |key| key.text())));
+        }
         let mut beside = beside.into_iter().map(File::from);
         let answer = beside.next().ok_or(Errno::EPROTO)?;
         let told = worker.serve(&job, answer, beside.next());
