@@ -12,11 +12,13 @@ use policies::{
 };
 use std::{
     os::fd::{AsRawFd, OwnedFd},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Largest entry on the way.
-pub(super) const LARGEST: usize = 8 << 10;
+/// Largest message on the way; an entry is far smaller.
+pub(super) const LARGEST: usize = 16 << 10;
+/// How long an entry waits for others: under load the supervisor is woken for many at once.
+const TOGETHER: Duration = Duration::from_millis(20);
 
 /// Whether a connection was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +27,20 @@ pub(super) enum Granted {
     No,
 }
 
-/// The way to the supervisor: one message for each entry, never waited for.
+/// The way to the supervisor: messages of entries, a line each, never waited for.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) to: OwnedFd,
+    /// Lines that wait, how many, and since when.
+    lines: Vec<u8>,
+    count: u64,
+    since: Option<Instant>,
     lost: u64,
 }
 
 impl Log {
     pub(super) fn new(to: OwnedFd) -> Self {
-        Self { to, lost: 0 }
+        Self { to, lines: Vec::new(), count: 0, since: None, lost: 0 }
     }
 
     pub(super) fn add(&mut self, capability: Capability, granted: Granted, target: &str, reason: &str) {
@@ -52,25 +58,48 @@ impl Log {
             layer: Layer::Network,
             target: target.to_owned(),
         };
-        let Ok(message) = serde_json::to_vec(&entry) else { return };
+        let Ok(line) = serde_json::to_vec(&entry) else { return };
+        if self.lines.len() + line.len() >= LARGEST {
+            self.send();
+        }
+        self.lines.extend_from_slice(&line);
+        self.lines.push(b'\n');
+        self.count += 1;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// How long the entries may wait, if there are any.
+    pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
+        self.since.map(|since| (since + TOGETHER).saturating_duration_since(now))
+    }
+
+    /// Sends what waits.
+    pub(super) fn send(&mut self) {
+        let count = std::mem::take(&mut self.count);
+        if self.since.take().is_none() {
+            return;
+        }
         loop {
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-            match send(self.to.as_raw_fd(), &message, flags) {
+            match send(self.to.as_raw_fd(), &self.lines, flags) {
                 Err(Errno::EINTR) => {}
-                Ok(_) => return,
+                Ok(_) => break,
                 Err(_) => {
-                    self.lost += 1;
-                    return;
+                    self.lost += count;
+                    break;
                 }
             }
         }
+        self.lines.clear();
     }
 
-    /// Tells of entries for which there was no room.
+    /// Sends all, and tells of entries for which there was no room.
     pub(super) fn finish(&mut self) {
+        self.send();
         let lost = std::mem::take(&mut self.lost);
         if lost > 0 {
             self.add(Capability::Net, Granted::No, "*", &format!("{lost} more entries found no room"));
+            self.send();
         }
     }
 }

@@ -181,9 +181,12 @@ impl Egress {
                 Ok(0) | Err(Errno::EAGAIN) => break,
                 Ok(length) => {
                     // It parses what strangers send, so it is trusted with its own layer only.
-                    if let Ok(entry) = serde_json::from_slice::<Entry>(&message[..length]) {
-                        entries.push(Entry { layer: Layer::Network, ..entry });
-                    }
+                    let lines = message[..length].split(|byte| *byte == b'\n');
+                    entries.extend(
+                        lines
+                            .filter_map(|line| serde_json::from_slice::<Entry>(line).ok())
+                            .map(|entry| Entry { layer: Layer::Network, ..entry }),
+                    );
                 }
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno),

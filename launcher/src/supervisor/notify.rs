@@ -45,12 +45,14 @@ pub(super) struct Refuser {
     filter: Option<FilterName>,
     tokens: u32,
     filled: Instant,
+    /// Whether callers and we take turns on one processor: asked for with the first call that is only watched.
+    turns: bool,
 }
 
 impl Refuser {
     /// Of a filter's listener; which filter it is says which calls are only watched.
     pub(super) fn new(listener: OwnedFd, filter: Option<FilterName>) -> Self {
-        Self { listener, filter, tokens: BURST, filled: Instant::now() }
+        Self { listener, filter, tokens: BURST, filled: Instant::now(), turns: false }
     }
 
     /// Whether a notification could be answered now; if not, when.
@@ -75,6 +77,9 @@ impl Refuser {
             let Ok(notice) = notify::receive(self.listener.as_fd()) else { break };
             if self.filter.is_some_and(|name| filter::is_watched(name, notice.nr)) {
                 self.tokens -= LOOK;
+                if !std::mem::replace(&mut self.turns, true) {
+                    notify::take_turns(self.listener.as_fd());
+                }
                 if let Some(place) = &mut place {
                     place.look(self.listener.as_fd(), &notice, audit);
                 }

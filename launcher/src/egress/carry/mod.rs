@@ -38,6 +38,8 @@ use std::{
 
 /// How often the clock is looked at while something is under way.
 const TICK: Duration = Duration::from_millis(200);
+/// Waits are whole milliseconds: what is shorter is no wait.
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// A port of the host that leads into the jail.
 #[derive(Debug)]
@@ -195,12 +197,15 @@ impl Carrier<'_> {
         let mut events = [EpollEvent::empty(); 128];
         let mut ticked = Instant::now();
         while !self.ended {
-            let timeout = if !self.again.is_empty() {
-                EpollTimeout::ZERO
-            } else if self.open > 0 || self.resolver.is_busy() || !self.delivering.is_empty() {
-                EpollTimeout::try_from(TICK).unwrap_or(EpollTimeout::ZERO)
-            } else {
-                EpollTimeout::NONE
+            let under_way = self.open > 0 || self.resolver.is_busy() || !self.delivering.is_empty();
+            let waits = [
+                (!self.again.is_empty()).then_some(Duration::ZERO),
+                under_way.then_some(TICK),
+                self.log.wait(Instant::now()),
+            ];
+            let timeout = match waits.into_iter().flatten().min() {
+                Some(wait) => EpollTimeout::try_from(wait).unwrap_or(EpollTimeout::ZERO),
+                None => EpollTimeout::NONE,
             };
             let count = match self.epoll.wait(&mut events, timeout) {
                 Ok(count) => count,
@@ -226,6 +231,9 @@ impl Carrier<'_> {
             }
             for slot in std::mem::take(&mut self.again) {
                 self.pump(slot, now);
+            }
+            if self.log.wait(now).is_some_and(|wait| wait < MILLISECOND) {
+                self.log.send();
             }
             if now.duration_since(ticked) >= TICK {
                 ticked = now;
