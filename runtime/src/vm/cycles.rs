@@ -5,20 +5,51 @@
 //! what is left over is held from outside and keeps what it reaches, the rest is emptied.
 
 use super::other::Other;
-use super::value::Value;
+use super::value::{Seed, Value};
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// Objects by their numbers, in the order in which they were found.
+#[derive(Default)]
+struct Found {
+    /// Numbers of those that have no place for one; the others keep it themselves, and 0 stands for none.
+    ids: HashMap<usize, usize, Seed>,
+    count: usize,
+}
+
+impl Found {
+    /// An object's number, if it has been found.
+    fn known(&self, value: &Value) -> Option<usize> {
+        match value {
+            Value::Shared(shared) => (shared.1.get() as usize).checked_sub(1),
+            other => self.ids.get(&address(other)?).copied(),
+        }
+    }
+
+    /// An object's number, and whether it is a new one.
+    fn number(&mut self, value: &Value) -> Option<(usize, bool)> {
+        if let Some(id) = self.known(value) {
+            return Some((id, false));
+        }
+        let id = self.count;
+        match value {
+            Value::Shared(shared) => shared.1.set(u32::try_from(id + 1).ok()?),
+            other => {
+                self.ids.insert(address(other)?, id);
+            }
+        }
+        self.count += 1;
+        Some((id, true))
+    }
+}
+
 /// Empties every object of `suspects` that only a cycle holds. Whatever else holds one keeps it.
 pub(crate) fn collect(suspects: Vec<Value>) {
-    let mut ids: HashMap<usize, usize> = HashMap::with_capacity(suspects.len());
+    let mut known = Found::default();
     let mut inside: Vec<usize> = Vec::with_capacity(suspects.len());
     let mut nodes: Vec<Value> = Vec::with_capacity(suspects.len());
     for value in suspects {
-        if let Some(address) = address(&value)
-            && let std::collections::hash_map::Entry::Vacant(entry) = ids.entry(address)
-        {
-            entry.insert(nodes.len());
+        if let Some((_, true)) = known.number(&value) {
             nodes.push(value);
             inside.push(0);
         }
@@ -27,10 +58,8 @@ pub(crate) fn collect(suspects: Vec<Value>) {
     let mut found: Vec<Value> = Vec::new();
     while next < nodes.len() {
         children(&nodes[next], |child| {
-            let Some(address) = address(child) else { return };
-            let fresh = nodes.len() + found.len();
-            let id = *ids.entry(address).or_insert(fresh);
-            if id == fresh {
+            let Some((id, new)) = known.number(child) else { return };
+            if new {
                 inside.push(0);
                 found.push(child.clone());
             }
@@ -47,12 +76,17 @@ pub(crate) fn collect(suspects: Vec<Value>) {
             continue;
         }
         children(&nodes[id], |child| {
-            if let Some(id) = address(child).and_then(|address| ids.get(&address))
-                && !reached[*id]
+            if let Some(id) = known.known(child)
+                && !reached[id]
             {
-                work.push(*id);
+                work.push(id);
             }
         });
+    }
+    for node in &nodes {
+        if let Value::Shared(shared) = node {
+            shared.1.set(0);
+        }
     }
     for (node, reached) in nodes.iter().zip(reached) {
         if !reached {

@@ -27,8 +27,8 @@ pub(crate) mod sizes {
     }
 }
 
-/// One shared object.
-pub struct Shared(pub(crate) Body);
+/// One shared object, and its number while cycles are looked for.
+pub struct Shared(pub(crate) Body, pub(crate) Cell<u32>);
 
 /// What it is.
 pub(crate) enum Body {
@@ -144,7 +144,7 @@ impl Table {
     /// A loop over the fields that there are now.
     pub(crate) fn walk(&self) -> Rc<Shared> {
         let walk = Walk { at: Cell::new(0), end: Cell::new(self.len()) };
-        let walk = Rc::new(Shared(Body::Walk(walk)));
+        let walk = Rc::new(Shared(Body::Walk(walk), Cell::new(0)));
         let mut walks = self.walks.borrow_mut();
         if walks.len() == walks.capacity() {
             walks.retain(|walk| walk.strong_count() > 0);
@@ -181,7 +181,7 @@ impl Shared {
     }
 
     fn new(body: Body) -> Rc<Self> {
-        let shared = Self(body);
+        let shared = Self(body, Cell::new(0));
         heap::grow(shared.bytes());
         Rc::new(shared)
     }
