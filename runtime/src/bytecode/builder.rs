@@ -1,7 +1,7 @@
 //! Registers, constants and jumps: what both compilers write with.
 
 use super::{Capture, Const, Ins, LoopRange, Op, Proto, WINDOW};
-use crate::vm::value::Value;
+use crate::vm::value::{Seed, Value};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ pub(crate) struct Builder {
     pub(crate) code: Vec<Ins>,
     pub(crate) places: Vec<u32>,
     pub(crate) consts: Vec<Const>,
-    texts: HashMap<Rc<str>, u32>,
+    texts: HashMap<Rc<str>, u32, Seed>,
     pub(crate) captures: Vec<Capture>,
     pub(crate) loops: Vec<LoopRange>,
     /// Registers below this one hold variables.
@@ -28,6 +28,8 @@ pub(crate) struct Builder {
     pub(crate) at: u32,
     /// Fuel to charge with the next instruction.
     pub(crate) cost: u32,
+    /// Where running out of that fuel is told, if it must be there and nowhere else.
+    cost_at: Option<u32>,
     /// Set when a function needs more registers than a window has.
     pub(crate) too_large: bool,
 }
@@ -39,6 +41,10 @@ impl Builder {
 
     /// Writes an instruction and gives its position.
     pub(crate) fn emit(&mut self, op: Op, a: u8, b: u8, d: u32) -> usize {
+        if self.cost_at.is_some_and(|place| place != self.at) {
+            self.flush();
+        }
+        self.cost_at = None;
         while self.cost > 255 {
             self.cost -= 255;
             self.raw(Ins { op: Op::Nop, cost: 255, a: 0, b: 0, d: 0 });
@@ -53,6 +59,17 @@ impl Builder {
         self.code.len() - 1
     }
 
+    /// Fuel that is charged in one piece, at this place, before what follows.
+    pub(crate) fn charge(&mut self, fuel: u32) {
+        self.flush();
+        if fuel > 255 {
+            self.emit(Op::Charge, 0, 0, fuel);
+        } else if fuel > 0 {
+            self.cost = fuel;
+            self.cost_at = Some(self.at);
+        }
+    }
+
     /// The position that the next instruction will have.
     pub(crate) fn here(&mut self) -> u32 {
         self.flush();
@@ -62,7 +79,10 @@ impl Builder {
     /// A cost that waits belongs before a jump's target, not after it.
     pub(crate) fn flush(&mut self) {
         if self.cost > 0 {
+            let place = self.cost_at.take().unwrap_or(self.at);
+            let here = std::mem::replace(&mut self.at, place);
             self.emit(Op::Nop, 0, 0, 0);
+            self.at = here;
         }
     }
 

@@ -12,6 +12,8 @@ use std::rc::Rc;
 pub(crate) const MAX_LOCALS: usize = 150;
 /// Registers of one function.
 pub(crate) const WINDOW: usize = 256;
+/// In place of the register of a call's result: nobody wants it. No function has that many registers.
+pub(crate) const NOWHERE: u8 = 255;
 
 /// One compiled function.
 #[derive(Debug)]
@@ -50,6 +52,17 @@ pub struct Proto {
     pub(crate) frame_bytes: u32,
     /// Declared at the top level: its closure counts nothing.
     pub(crate) fixed: bool,
+}
+
+impl Proto {
+    /// A constant's text; empty if it has none.
+    #[inline]
+    pub(crate) fn text(&self, index: u32) -> &str {
+        match self.consts.get(index as usize) {
+            Some(Const::Value(value)) => value.as_text().unwrap_or(""),
+            _ => "",
+        }
+    }
 }
 
 /// A function of the top level that a host may call.

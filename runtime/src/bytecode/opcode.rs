@@ -3,7 +3,7 @@
 //! An instruction is 8 bytes: the operation, the fuel that it costs, two registers `a` and `b`, and `d`, which is
 //! a third register `c`, a jump target, a constant, or a number. `R[x]` is a register, `K[x]` a constant, `G[x]` a
 //! global, `C[x]` a captured variable. A register at or above the function's `locals` is used once: whoever
-//! reads it may take it.
+//! reads it may take it. A call whose result goes to register 255 lets it go.
 
 /// One instruction.
 #[derive(Debug, Clone, Copy)]
@@ -134,6 +134,10 @@ pub enum Op {
     JumpEq,
     /// `If R[a] != R[b], go to d`
     JumpNe,
+    /// `If R[a] > R[b], go to d`
+    JumpGt,
+    /// `If R[a] >= R[b], go to d`
+    JumpGe,
     /// `If R[a] < R[b], go to d`
     JumpLt,
     /// `If not R[a] < R[b], go to d`
@@ -154,6 +158,14 @@ pub enum Op {
     JumpLeI,
     /// `If not R[a] <= b as signed, go to d`
     JumpNleI,
+    /// `If R[a] > b as signed, go to d`
+    JumpGtI,
+    /// `If not R[a] > b as signed, go to d`
+    JumpNgtI,
+    /// `If R[a] >= b as signed, go to d`
+    JumpGeI,
+    /// `If not R[a] >= b as signed, go to d`
+    JumpNgeI,
     /// `R[a] = list of R[b] … R[b + d - 1]`
     List,
     /// `Append R[b] to the list R[a]`
@@ -314,21 +326,22 @@ pub enum Op {
     PutIndex,
     /// `R[d] = R[a](R[a + 1] … R[a + b])`
     Invoke,
-    /// `R[d & 255] = G[d >> 8](R[a + 1] … R[a + b])`
-    InvokeGlobal,
+    /// `R[d & 255] = function d >> 8 of the top level (R[a + 1] … R[a + b])`
+    InvokeFixed,
     /// `R[a] = closure of function d, counted`
     Function,
     /// `R[a] = a fresh captured variable, unbound, counted`
     NewVariable,
     /// `R[a] = a fresh captured variable holding R[a], counted`
     Capture,
-    /// `R[a] … R[a + 2] are start, end, step; R[b] = first, R[a + 3] = how many follow; if none, go to d`
+    /// `R[a] … R[a + 2] are start, end, step; R[b] = first, R[a + 3] = how many follow, charge 1; if none, go to d`
     CountPrep,
-    /// `R[b] = next of R[a]; if there is one, go back to d`
+    /// `If R[a + 3] > 0, R[b] = next of R[a], charge 1 and go back to d`
     CountNext,
-    /// `R[a] is a container, R[a + 1] = 0, R[a + 2] = its keys`
+    /// `R[a] is a container, R[a + 1] = 0, R[a + 2] = its keys; go to d`
     WalkPrep,
-    /// `R[a + 4] = next value of R[a] (b = 0: the key of a record), R[a + 3] = its index or key; if none, go to d`
+    /// `R[a + 3] = next value of R[a], or key of a record; b = 1: R[a + 3] = index or key, R[a + 4] = value; charge 1
+    /// and go back to d, if there is one`
     WalkNext,
     /// `If R[a] is the bare tag K[d], skip the next instruction`
     TestTag,
@@ -354,4 +367,35 @@ pub enum Op {
     Ask,
     /// `R[a] … R[b] = nothing`
     Clear,
+}
+
+impl Op {
+    /// This arithmetic with a small number for its second operand; it must not fail for its sake.
+    pub(crate) fn with_number(self, n: i32) -> Option<Op> {
+        match self {
+            Op::Add => Some(Op::AddI),
+            Op::Sub => Some(Op::SubI),
+            Op::Mul => Some(Op::MulI),
+            Op::FloorDiv if n > 0 => Some(Op::FloorDivI),
+            Op::Rem if n > 0 => Some(Op::RemI),
+            _ => None,
+        }
+    }
+
+    /// This conditional jump with a very small number for its second operand.
+    pub(crate) fn with_small(self) -> Option<Op> {
+        match self {
+            Op::JumpEq => Some(Op::JumpEqI),
+            Op::JumpNe => Some(Op::JumpNeI),
+            Op::JumpLt => Some(Op::JumpLtI),
+            Op::JumpNlt => Some(Op::JumpNltI),
+            Op::JumpLe => Some(Op::JumpLeI),
+            Op::JumpNle => Some(Op::JumpNleI),
+            Op::JumpGt => Some(Op::JumpGtI),
+            Op::JumpNgt => Some(Op::JumpNgtI),
+            Op::JumpGe => Some(Op::JumpGeI),
+            Op::JumpNge => Some(Op::JumpNgeI),
+            _ => None,
+        }
+    }
 }

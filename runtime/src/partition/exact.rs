@@ -14,6 +14,10 @@ use std::rc::{Rc, Weak};
 
 /// Bytes that are never collected before.
 const FIRST: i64 = 1 << 20;
+/// Bytes of a text that may need no place on the heap.
+const SHORT: usize = 15;
+/// Bytes of a text that is kept to be written again.
+const SCRATCH: usize = 256;
 /// Suspects that are never looked through before.
 const SWEEP: usize = 1024;
 
@@ -61,6 +65,8 @@ pub(crate) struct Exact {
     pub(crate) hosts: Rc<[HostFunction]>,
     /// Fuel limit of a turn, for messages.
     pub(crate) fuel: Option<u64>,
+    /// Short texts are made here.
+    scratch: String,
 }
 
 impl Exact {
@@ -87,6 +93,7 @@ impl Exact {
             stopped: (0, 0),
             hosts: Rc::new([]),
             fuel: None,
+            scratch: String::new(),
             terms,
         }
     }
@@ -111,6 +118,18 @@ impl Exact {
         self.set_threshold();
     }
 
+    /// Counts a call frame, unless there is more to it than counting: then nothing has happened.
+    #[inline]
+    pub(crate) fn enter(&mut self, calls: usize, bytes: u32) -> bool {
+        let frames = self.frames + i64::from(bytes);
+        if calls >= self.terms.calls || self.allocated + frames > self.threshold {
+            return false;
+        }
+        self.frames = frames;
+        true
+    }
+
+    #[inline]
     pub(crate) fn leave_frame(&mut self, bytes: u32) {
         self.frames -= i64::from(bytes);
     }
@@ -120,6 +139,25 @@ impl Exact {
         self.allocated = live;
         self.due = self.terms.memory.min(FIRST.max(2 * live));
         self.set_threshold();
+    }
+
+    /// An empty text to write into, with room for so many bytes; [`made`](Self::made) takes it.
+    pub(crate) fn text(&mut self, length: usize) -> String {
+        if length > SHORT { String::with_capacity(length) } else { std::mem::take(&mut self.scratch) }
+    }
+
+    /// A string whose bytes have been allocated.
+    pub(crate) fn made(&mut self, mut text: String, bytes: usize) -> Value {
+        if text.len() <= SHORT
+            && let Some(short) = Value::text_if_short(&text)
+        {
+            if text.capacity() <= SCRATCH {
+                text.clear();
+                self.scratch = text;
+            }
+            return short;
+        }
+        Value::Text(Rc::new(Text::counted(text, bytes)))
     }
 
     /// What may hold a cycle: taken at the partition's end.

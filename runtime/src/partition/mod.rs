@@ -215,6 +215,18 @@ impl Core {
         Some(core)
     }
 
+    /// Below so much fuel the next instruction waits for [`at_floor`](Self::at_floor). Elsewhere jumps look at it.
+    #[inline]
+    pub(crate) fn floor(&self) -> i64 {
+        if self.exact.on { self.look_at } else { i64::MIN }
+    }
+
+    /// Fuel has come below the floor, or below what was the floor some time ago.
+    #[cold]
+    pub(crate) fn at_floor(&mut self) -> Result<(), Fault> {
+        if self.fuel < self.look_at { self.slice() } else { Ok(()) }
+    }
+
     pub(crate) fn next_look(&mut self) {
         self.look_at = (self.fuel - self.slice).max(if self.exact.on { 0 } else { heap::made() >> 5 });
     }

@@ -14,7 +14,9 @@ pub(super) type Placed = (Token, u32);
 
 /// All tokens; the last one is `End` or `Wrong`.
 pub(super) fn tokens(text: &str) -> Vec<Placed> {
-    let mut lexer = Lexer { text, at: 0, out: Vec::new(), holes: Vec::new() };
+    // A token takes some four bytes, and a short source is read in one go.
+    let out = Vec::with_capacity((text.len() / 4).min(1 << 12));
+    let mut lexer = Lexer { text, at: 0, out, holes: Vec::new() };
     if let Some(at) = text.find('\0') {
         // Everything before it is still read first.
         lexer.text = &text[..at];
@@ -105,7 +107,8 @@ impl Lexer<'_> {
 
     fn mark(&mut self) -> bool {
         let start = self.at;
-        let found = MARKS.iter().find(|mark| self.rest().starts_with(**mark)).copied();
+        let rest = self.text.as_bytes().get(start..).unwrap_or(&[]);
+        let found = MARKS.iter().find(|mark| rest.starts_with(mark.as_bytes())).copied();
         let Some(mark) = found else {
             let c = self.rest().chars().next().unwrap_or(' ');
             return self.wrong(start, format!("unexpected character `{}`", c.escape_debug()));

@@ -67,8 +67,8 @@ fn built(
 ) -> Result<Program, parser::Wrong> {
     let names: Vec<Rc<str>> = hosts.iter().map(|host| host.name.clone()).collect();
     let tree = parser::parse(&source.text, functions)?;
-    let resolved = resolve::resolve(&tree, &source.text, realm, &names)?;
-    compile::compile(&tree, &resolved, source)
+    let mut resolved = resolve::resolve(&tree, &source.text, realm, &names)?;
+    compile::compile(&tree, &mut resolved, source)
 }
 
 /// Compiles a sandbox's source and finds what will be called in it.

@@ -7,11 +7,15 @@ use super::ast::{
 };
 use super::library::{self, Member, Realm};
 use super::parser::{Parsed, Tree, Wrong};
+use crate::vm::value::Seed;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Registers that variables of one function may take.
 pub(super) const MAX_REGISTERS: u16 = 190;
+
+/// Registers from which on no name of the top level gets one.
+const MAX_HELD: u16 = 100;
 
 /// What a name stands for where it is used.
 #[derive(Debug, Clone)]
@@ -34,25 +38,53 @@ pub(super) struct Slot {
     pub(super) global: Option<u32>,
     /// An inner function uses it.
     pub(super) captured: bool,
+    /// A name of the top level that is in a register while that runs: nobody else uses it before.
+    pub(super) held: bool,
+}
+
+/// What was found out about places of the source.
+#[derive(Debug)]
+pub(super) struct AtPlaces<T>(Vec<(u32, T)>);
+
+impl<T> Default for AtPlaces<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> AtPlaces<T> {
+    fn insert(&mut self, at: u32, what: T) {
+        self.0.push((at, what));
+    }
+
+    /// In the order of the source, which is nearly that in which it was read.
+    fn sort(&mut self) {
+        self.0.sort_by_key(|(at, _)| *at);
+    }
+
+    pub(super) fn get(&self, at: u32) -> Option<&T> {
+        let i = self.0.binary_search_by_key(&at, |(at, _)| *at).ok()?;
+        Some(&self.0[i].1)
+    }
 }
 
 /// All that is known about a source's names.
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
     /// By the byte where the name stands.
-    pub(super) uses: HashMap<u32, Use>,
+    pub(super) uses: AtPlaces<Use>,
     /// By the binding's number.
     pub(super) slots: Vec<Slot>,
     /// First hidden register of loops and matches, by where they stand.
-    pub(super) hidden: HashMap<u32, u8>,
+    pub(super) hidden: AtPlaces<u8>,
     /// For each function: registers for variables.
     pub(super) registers: Vec<u16>,
     /// For each function: declarations of names in it.
     pub(super) declared: Vec<u16>,
     pub(super) globals: Vec<Rc<str>>,
-    /// Functions of the top level, and the globals that hold them.
+    /// Functions of the top level, and the globals that hold them with the functions' numbers.
     pub(super) top_functions: HashSet<u32>,
-    pub(super) fixed_globals: HashSet<u32>,
+    pub(super) fixed_globals: HashMap<u32, u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -77,18 +109,30 @@ struct Open {
     scopes: Vec<Scope>,
 }
 
+impl Resolved {
+    /// Takes the registers of names of the top level back. `false`: there are none.
+    pub(super) fn release(&mut self) -> bool {
+        let mut held = 0;
+        for slot in &mut self.slots {
+            held += u16::from(std::mem::take(&mut slot.held));
+        }
+        self.registers[0] -= held;
+        held > 0
+    }
+}
+
 struct Resolver<'r> {
     realm: Realm,
     hosts: &'r [Rc<str>],
     text: &'r str,
     out: Resolved,
-    modules: HashMap<Rc<str>, &'static str>,
+    modules: HashMap<Rc<str>, &'static str, Seed>,
     /// Names of the top level, and whether their statement has been passed.
-    tops: HashMap<Rc<str>, (Known, bool)>,
+    tops: HashMap<Rc<str>, (Known, bool), Seed>,
     top_order: Vec<Rc<str>>,
     open: Vec<Open>,
     /// Open scopes that know a name, innermost last: function and what it is.
-    visible: HashMap<Rc<str>, Vec<(u32, Known)>>,
+    visible: HashMap<Rc<str>, Vec<(u32, Known)>, Seed>,
 }
 
 /// Resolves a tree.
@@ -103,13 +147,15 @@ pub(super) fn resolve(tree: &Tree, text: &str, realm: Realm, hosts: &[Rc<str>]) 
             declared: vec![0; tree.functions as usize],
             ..Resolved::default()
         },
-        modules: HashMap::new(),
-        tops: HashMap::new(),
+        modules: HashMap::default(),
+        tops: HashMap::default(),
         top_order: Vec::new(),
         open: Vec::new(),
-        visible: HashMap::new(),
+        visible: HashMap::default(),
     };
     resolver.top(&tree.top)?;
+    resolver.out.uses.sort();
+    resolver.out.hidden.sort();
     Ok(resolver.out)
 }
 
@@ -122,7 +168,8 @@ impl Resolver<'_> {
                 StmtKind::Fn(binding, function) => {
                     self.top_name(binding, true)?;
                     self.out.top_functions.insert(function.id);
-                    self.out.fixed_globals.extend(self.out.slots[binding.id as usize].global);
+                    let global = self.out.slots[binding.id as usize].global;
+                    self.out.fixed_globals.extend(global.map(|global| (global, function.id)));
                 }
                 _ => {}
             }
@@ -143,7 +190,22 @@ impl Resolver<'_> {
             }
         }
         self.close_function();
+        self.hold(top);
         Ok(())
+    }
+
+    /// Gives registers to the names of the top level that no other function uses.
+    fn hold(&mut self, top: &Function) {
+        for stmt in &top.body {
+            let StmtKind::Let(binding, _) = &stmt.kind else { continue };
+            let slot = &mut self.out.slots[binding.id as usize];
+            let next = &mut self.out.registers[0];
+            if binding.name.is_some() && !slot.captured && *next < MAX_HELD {
+                slot.held = true;
+                slot.register = *next;
+                *next += 1;
+            }
+        }
     }
 
     fn import(&mut self, name: &Rc<str>, at: u32) -> Parsed<()> {
@@ -276,9 +338,8 @@ impl Resolver<'_> {
     fn capture(&mut self, binding: u32) {
         let here = self.open.last().map_or(0, |open| open.id);
         let slot = &mut self.out.slots[binding as usize];
-        if slot.global.is_none() && slot.function != here {
-            slot.captured = true;
-        }
+        // Names of the top level belong to function 0.
+        slot.captured |= slot.function != here;
     }
 
     fn name(&mut self, name: &Rc<str>, at: u32, member: Option<&str>) -> Parsed<()> {
@@ -416,7 +477,8 @@ impl Resolver<'_> {
             StmtKind::Each(first, second, over, body) => {
                 self.expr(over)?;
                 self.open_scope();
-                self.hide(5, stmt.at)?;
+                // The names stand right behind: the machine writes them.
+                self.hide(3, stmt.at)?;
                 let mut bindings = vec![first];
                 bindings.extend(second);
                 self.declare_all(&bindings)?;

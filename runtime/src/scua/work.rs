@@ -67,7 +67,7 @@ pub(super) fn nodes(resolved: &Resolved, expr: &Expr) -> u32 {
         ExprKind::Not(inner) => 1 + nodes(resolved, inner),
         ExprKind::Paren(inner) => nodes(resolved, inner),
         ExprKind::Postfix(first, steps) => {
-            let module = matches!(resolved.uses.get(&first.at), Some(Use::Module(_)))
+            let module = matches!(resolved.uses.get(first.at), Some(Use::Module(_)))
                 && matches!(first.kind, ExprKind::Name(_));
             let sum: u32 = steps
                 .iter()

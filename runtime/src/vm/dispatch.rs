@@ -2,15 +2,17 @@
 
 use super::frame::{Frame, Handler, MAX_FRAMES, Ret, captured};
 use super::machine::Machine;
-use super::ops::{self, truthy};
+use super::match_ops;
+use super::ops;
 use super::places;
-use super::steps::{self, Entered, Member};
+use super::statement_ops;
+use super::steps::{self, Entered, Flow, Member};
 use super::strict::{self, Step};
-use super::strict_ops::{self, Flow};
+use super::strict_ops;
 use super::trap::{Fault, Stop, raised};
-use super::value::{Closure, Map, Value};
+use super::value::{Closure, Map, Value, copy, put};
 use crate::builtins::{Args, Ctx, Run};
-use crate::bytecode::{Const, Op, WINDOW};
+use crate::bytecode::{Const, NOWHERE, Op, Proto, WINDOW};
 use crate::partition::ModuleState;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -174,22 +176,83 @@ impl Machine {
                     }
                 };
             }
+            macro_rules! branch {
+                ($ins:expr, $yes:expr) => {
+                    if $yes {
+                        jump!($ins.d);
+                    }
+                };
+            }
+            // An instruction of exact partitions off the fast path.
+            macro_rules! strict {
+                ($ins:expr) => {{
+                    self.core.fuel = fuel;
+                    let flow = tri!(strict_ops::step(regs, $ins, proto, &mut self.core));
+                    fuel = self.core.fuel;
+                    match flow {
+                        Flow::Next => {}
+                        Flow::Skip => pc += 1,
+                        Flow::Jump => jump!($ins.d),
+                    }
+                }};
+            }
+            // Enters a function of an exact partition if nothing is in the way.
+            macro_rules! enter {
+                ($proto:expr, $closure:expr, $ins:expr) => {{
+                    let target: &Proto = $proto;
+                    let first = base + usize::from($ins.a) + 1;
+                    let left = fuel - i64::from(target.entry);
+                    if target.params.len() == usize::from($ins.b)
+                        && left >= self.core.look_at
+                        && self.core.exact.enter(self.frames.len(), target.frame_bytes)
+                    {
+                        fuel = left;
+                        if let Some(frame) = self.frames.last_mut() {
+                            frame.pc = pc as u32;
+                        }
+                        self.frames.push(Frame {
+                            proto: target.index,
+                            pc: 0,
+                            base: first as u32,
+                            layers: 0,
+                            ret: Ret::Reg($ins.c()),
+                            closure: $closure,
+                            native: None,
+                            name: "",
+                        });
+                        if self.stack.len() < first + 2 * WINDOW {
+                            self.room(first);
+                        }
+                        continue 'frame;
+                    }
+                }};
+            }
             macro_rules! small {
-                ($ins:expr, $int:tt, $test:expr) => {
+                ($ins:expr, $int:tt, $test:ident) => {
                     match &r!($ins.a) {
                         Value::Int(x) => *x $int i64::from($ins.b as i8),
+                        Value::Float(x) => *x $int f64::from($ins.b as i8),
                         _ => {
-                            let order = tri!(steps::small(regs, $ins)).0;
-                            $test(order)
+                            self.core.fuel = fuel;
+                            let order = tri!(steps::small(regs, $ins, locals, &mut self.core));
+                            fuel = self.core.fuel;
+                            order.is_some_and(Ordering::$test)
                         }
                     }
                 };
             }
 
+            // Where an exact partition's fuel ends or is looked at next: before any instruction, not at jumps alone.
+            let mut floor = self.core.floor();
             loop {
                 let ins = code[pc];
                 pc += 1;
                 fuel -= i64::from(ins.cost);
+                if fuel < floor {
+                    self.core.fuel = fuel;
+                    tri!(self.core.at_floor());
+                    floor = self.core.floor();
+                }
                 match ins.op {
                     Op::Nop => {}
                     Op::Move => {
@@ -368,30 +431,12 @@ impl Machine {
                     }
 
                     // ---- comparisons ----
-                    Op::Eq => {
-                        let yes = equal!(ins.b, ins.c());
-                        set!(ins.a, Value::Bool(yes));
-                    }
-                    Op::Ne => {
-                        let yes = equal!(ins.b, ins.c());
-                        set!(ins.a, Value::Bool(!yes));
-                    }
-                    Op::Lt => {
-                        let yes = less!(ins.b, ins.c(), false, <);
-                        set!(ins.a, Value::Bool(yes));
-                    }
-                    Op::Le => {
-                        let yes = less!(ins.b, ins.c(), true, <=);
-                        set!(ins.a, Value::Bool(yes));
-                    }
-                    Op::Gt => {
-                        let yes = less!(ins.c(), ins.b, false, <);
-                        set!(ins.a, Value::Bool(yes));
-                    }
-                    Op::Ge => {
-                        let yes = less!(ins.c(), ins.b, true, <=);
-                        set!(ins.a, Value::Bool(yes));
-                    }
+                    Op::Eq => set!(ins.a, Value::Bool(equal!(ins.b, ins.c()))),
+                    Op::Ne => set!(ins.a, Value::Bool(!equal!(ins.b, ins.c()))),
+                    Op::Lt => set!(ins.a, Value::Bool(less!(ins.b, ins.c(), false, <))),
+                    Op::Le => set!(ins.a, Value::Bool(less!(ins.b, ins.c(), true, <=))),
+                    Op::Gt => set!(ins.a, Value::Bool(less!(ins.c(), ins.b, false, <))),
+                    Op::Ge => set!(ins.a, Value::Bool(less!(ins.c(), ins.b, true, <=))),
                     Op::In | Op::NotIn => {
                         self.core.fuel = fuel;
                         let yes = tri!(steps::contains(regs, ins.b, ins.c(), locals, &mut self.core));
@@ -417,66 +462,26 @@ impl Machine {
                             jump!(ins.d);
                         }
                     }
-                    Op::JumpEq => {
-                        if equal!(ins.a, ins.b) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpNe => {
-                        if !equal!(ins.a, ins.b) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpLt => {
-                        if less!(ins.a, ins.b, false, <) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpNlt => {
-                        if !less!(ins.a, ins.b, false, <) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpLe => {
-                        if less!(ins.a, ins.b, true, <=) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpNle => {
-                        if !less!(ins.a, ins.b, true, <=) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpEqI => {
-                        if small!(ins, ==, |o| o == Some(Ordering::Equal)) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpNeI => {
-                        if small!(ins, !=, |o| o != Some(Ordering::Equal)) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpLtI => {
-                        if small!(ins, <, |o| o == Some(Ordering::Less)) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpNltI => {
-                        if small!(ins, >=, |o| o != Some(Ordering::Less)) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpLeI => {
-                        if small!(ins, <=, |o| matches!(o, Some(Ordering::Less | Ordering::Equal))) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpNleI => {
-                        if small!(ins, >, |o| !matches!(o, Some(Ordering::Less | Ordering::Equal))) {
-                            jump!(ins.d);
-                        }
-                    }
+                    Op::JumpEq => branch!(ins, equal!(ins.a, ins.b)),
+                    Op::JumpNe => branch!(ins, !equal!(ins.a, ins.b)),
+                    Op::JumpGt => branch!(ins, less!(ins.b, ins.a, false, <)),
+                    Op::JumpNgt => branch!(ins, !less!(ins.b, ins.a, false, <)),
+                    Op::JumpGe => branch!(ins, less!(ins.b, ins.a, true, <=)),
+                    Op::JumpNge => branch!(ins, !less!(ins.b, ins.a, true, <=)),
+                    Op::JumpLt => branch!(ins, less!(ins.a, ins.b, false, <)),
+                    Op::JumpNlt => branch!(ins, !less!(ins.a, ins.b, false, <)),
+                    Op::JumpLe => branch!(ins, less!(ins.a, ins.b, true, <=)),
+                    Op::JumpNle => branch!(ins, !less!(ins.a, ins.b, true, <=)),
+                    Op::JumpEqI => branch!(ins, small!(ins, ==, is_eq)),
+                    Op::JumpNeI => branch!(ins, !small!(ins, ==, is_eq)),
+                    Op::JumpLtI => branch!(ins, small!(ins, <, is_lt)),
+                    Op::JumpNltI => branch!(ins, !small!(ins, <, is_lt)),
+                    Op::JumpLeI => branch!(ins, small!(ins, <=, is_le)),
+                    Op::JumpNleI => branch!(ins, !small!(ins, <=, is_le)),
+                    Op::JumpGtI => branch!(ins, small!(ins, >, is_gt)),
+                    Op::JumpNgtI => branch!(ins, !small!(ins, >, is_gt)),
+                    Op::JumpGeI => branch!(ins, small!(ins, >=, is_ge)),
+                    Op::JumpNgeI => branch!(ins, !small!(ins, >=, is_ge)),
 
                     // ---- containers ----
                     Op::List => {
@@ -709,6 +714,31 @@ impl Machine {
                         if builtin.positional != 255 && count > usize::from(builtin.positional) {
                             fail!(raised(steps::too_many(builtin, count)));
                         }
+                        if let Run::Exact(run) = builtin.run {
+                            tri!(builtin.check_count(count));
+                            fuel -= 2;
+                            self.core.fuel = fuel;
+                            if fuel < floor {
+                                tri!(self.core.at_floor());
+                                floor = self.core.floor();
+                            }
+                            let result = {
+                                let mut args =
+                                    Args { values: &mut regs[first..first + count], name: builtin.name };
+                                let place = place!();
+                                let mut ctx = Ctx { core: &mut self.core, place, name: builtin.name };
+                                run(&mut ctx, &mut args)
+                            };
+                            fuel = self.core.fuel;
+                            for value in &mut regs[first..first + count] {
+                                put(value, Value::Nothing);
+                            }
+                            let value = tri!(result);
+                            if ins.c() != NOWHERE {
+                                set!(ins.c(), value);
+                            }
+                            continue;
+                        }
                         self.core.fuel = fuel;
                         if let Run::Calls(_) = builtin.run {
                             let state = {
@@ -785,16 +815,24 @@ impl Machine {
                             }
                         }
                         self.core.exact.leave_frame(proto.frame_bytes);
-                        let Some(frame) = self.frames.pop() else { return Ok(()) };
-                        if let Ret::Reg(r) = frame.ret {
-                            if let Some(caller) = self.frames.last() {
+                        let Some(ret) = self.frames.last().map(|frame| frame.ret) else { return Ok(()) };
+                        // Dropped where it stands: it is large to be moved.
+                        self.frames.truncate(self.frames.len() - 1);
+                        if let Ret::Reg(r) = ret {
+                            if r != NOWHERE
+                                && let Some(caller) = self.frames.last()
+                            {
                                 self.stack[caller.base as usize + usize::from(r)] = value;
                             }
                             continue 'frame;
                         }
                         self.core.exact.returned = place!();
                         self.core.fuel = fuel;
-                        self.deliver(frame.ret, value)?;
+                        if ret == Ret::Native && self.core.exact.on {
+                            self.called(value)?;
+                        } else {
+                            self.deliver(ret, value)?;
+                        }
                         fuel = self.core.fuel;
                         continue 'frame;
                     }
@@ -817,17 +855,12 @@ impl Machine {
                     }
                     Op::RangeNext => {
                         let a = usize::from(ins.a);
-                        let next = match (&regs[a], &regs[a + 1], &regs[a + 2]) {
-                            (Value::Int(at), Value::Int(end), Value::Int(step)) => {
-                                match at.checked_add(*step) {
-                                    Some(n) if (*step > 0 && n < *end) || (*step < 0 && n > *end) => Some(n),
-                                    _ => None,
-                                }
-                            }
-                            _ => None,
-                        };
-                        if let Some(n) = next {
-                            put(&mut regs[a], Value::Int(n));
+                        if let Some([Value::Int(at), Value::Int(end), Value::Int(step)]) =
+                            regs.get_mut(a..a + 3)
+                            && let Some(n) = at.checked_add(*step)
+                            && ((*step > 0 && n < *end) || (*step < 0 && n > *end))
+                        {
+                            *at = n;
                             set!(ins.b, Value::Int(n));
                             jump!(ins.d);
                         }
@@ -853,7 +886,7 @@ impl Machine {
                         }
                     }
 
-                    // ---- errors and sandboxes ----
+                    // ---- errors, sandboxes, and statements of their own ----
                     Op::Try => {
                         let handler = Handler {
                             frame: self.frames.len() as u32 - 1,
@@ -877,130 +910,36 @@ impl Machine {
                         outside!(self.under(&caps));
                     }
                     Op::EndSandbox => self.core.gate.leave(),
-                    Op::Raise => {
-                        let message = super::render::display(&r!(ins.a));
-                        fail!(raised(message));
-                    }
-                    Op::Invariant => {
-                        if !truthy(&r!(ins.a)) {
-                            let name = const_text(&proto.consts, ins.d);
-                            fail!(raised(format!("Invariant violation: {name}")));
-                        }
-                    }
-                    Op::Require => {
-                        if let Const::Require(name, scopes) = &proto.consts[ins.d as usize] {
-                            let site = self.core.site(place!());
-                            let core = &mut self.core;
-                            tri!(core.gate.require(name, scopes, &site, core.host.as_mut()));
-                        }
-                    }
-                    Op::Intent => {
-                        if ins.b == 1 || self.core.started {
-                            fail!(raised(
-                                "Cannot declare a new intent after execution has started. Intent is frozen to \
-                                 prevent prompt injection from expanding the mandate."
-                            ));
-                        }
-                        self.core.intent = Some(const_text(&proto.consts, ins.d).into());
-                    }
-                    Op::Concat => {
+                    Op::Raise
+                    | Op::Invariant
+                    | Op::Require
+                    | Op::Intent
+                    | Op::Concat
+                    | Op::Log
+                    | Op::Show
+                    | Op::Operation
+                    | Op::Share
+                    | Op::Observe
+                    | Op::Signal => {
                         self.core.fuel = fuel;
-                        let text =
-                            tri!(steps::concat(regs, usize::from(ins.b), ins.d as usize, &mut self.core));
-                        fuel = self.core.fuel;
-                        r!(ins.a) = text;
-                    }
-                    Op::Log => {
-                        let text = format!("[LOG] {}", super::render::display(&r!(ins.a)));
-                        self.core.fuel = fuel;
-                        tri!(self.core.log(&text, place!()));
-                        fuel = self.core.fuel;
-                    }
-                    Op::Show => {
-                        let mut text = String::new();
-                        if ins.d == 1 {
-                            text = super::render::display(&r!(ins.b)) + ": ";
-                        }
-                        super::render::write(&r!(ins.a), &mut text);
-                        self.core.fuel = fuel;
-                        tri!(self.core.print(&text, "show", place!()));
+                        tri!(statement_ops::step(regs, ins, proto, place!(), &mut self.core));
                         fuel = self.core.fuel;
                     }
 
                     // ---- patterns ----
-                    Op::MatchList => {
-                        let least = usize::from(ins.b);
-                        if let Value::List(list) = &r!(ins.a) {
-                            let n = list.items().len();
-                            if n == least || (ins.d == 1 && n > least) {
-                                pc += 1;
-                            }
-                        }
-                    }
-                    Op::ItemAt => {
-                        let value = match &r!(ins.b) {
-                            Value::List(list) => {
-                                let i = ins.d as i32;
-                                let at = if i < 0 {
-                                    list.items().len() as i64 + i64::from(i)
-                                } else {
-                                    i64::from(i)
-                                };
-                                list.items().get(at as usize).cloned().unwrap_or_default()
-                            }
-                            _ => Value::Nothing,
-                        };
-                        r!(ins.a) = value;
-                    }
-                    Op::Rest => {
-                        let value = match &r!(ins.b) {
-                            Value::List(list) => {
-                                let from = (ins.d >> 16) as usize;
-                                let to = list.items().len() - (ins.d & 0xffff) as usize;
-                                fuel -= (to - from) as i64;
-                                Value::list(list.items()[from..to].to_vec())
-                            }
-                            _ => Value::Nothing,
-                        };
-                        r!(ins.a) = value;
-                    }
-                    Op::MatchMap => {
-                        if matches!(r!(ins.a), Value::Map(_)) {
+                    Op::MatchList
+                    | Op::ItemAt
+                    | Op::Rest
+                    | Op::MatchMap
+                    | Op::MatchKey
+                    | Op::MatchVariant
+                    | Op::PartAt
+                    | Op::Shape => {
+                        self.core.fuel = fuel;
+                        let flow = tri!(match_ops::step(regs, ins, proto, &mut self.core));
+                        fuel = self.core.fuel;
+                        if flow == Flow::Skip {
                             pc += 1;
-                        }
-                    }
-                    Op::MatchKey => {
-                        let value = match &r!(ins.b) {
-                            Value::Map(map) => map.get(const_text(&proto.consts, ins.d)).cloned(),
-                            _ => None,
-                        };
-                        if let Some(value) = value {
-                            r!(ins.a) = value;
-                            pc += 1;
-                        }
-                    }
-                    Op::MatchVariant => {
-                        if tri!(steps::is_variant(&r!(ins.a), &r!(ins.b), ins.d as usize)) {
-                            pc += 1;
-                        }
-                    }
-                    Op::PartAt => {
-                        let value = match &r!(ins.b) {
-                            Value::Record(record) => {
-                                record.values.get(ins.d as usize).cloned().unwrap_or_default()
-                            }
-                            _ => Value::Nothing,
-                        };
-                        r!(ins.a) = value;
-                    }
-                    Op::Shape => {
-                        if let Const::Shape(shape) = &proto.consts[ins.d as usize] {
-                            let other = if shape.variants.is_empty() {
-                                super::other::Other::Type(shape.clone())
-                            } else {
-                                super::other::Other::Enum(shape.clone())
-                            };
-                            r!(ins.a) = Value::other(other);
                         }
                     }
                     Op::Use => {
@@ -1022,41 +961,10 @@ impl Machine {
                             }
                         }
                     }
-                    Op::Operation => {
-                        if let Const::Operation(name, parts) = &proto.consts[ins.d as usize] {
-                            let first = usize::from(ins.a);
-                            let values: Vec<Value> =
-                                regs[first..=first + parts.len()].iter_mut().map(std::mem::take).collect();
-                            self.core.fuel = fuel;
-                            let result = crate::builtins::operations::run(
-                                &mut self.core,
-                                name,
-                                parts,
-                                values,
-                                place!(),
-                            );
-                            fuel = self.core.fuel;
-                            r!(ins.a) = tri!(result);
-                        }
-                    }
                     Op::Spawn => {
                         let arguments = std::mem::take(&mut r!(ins.a));
-                        let name: Rc<str> = const_text(&proto.consts, ins.d).into();
+                        let name: Rc<str> = proto.text(ins.d).into();
                         outside!(self.spawn(&name, arguments));
-                    }
-                    Op::Share => {
-                        let value = r!(ins.a).clone();
-                        let key = super::render::display(&r!(ins.b));
-                        self.core.share(key, &value);
-                    }
-                    Op::Observe => {
-                        let key = super::render::display(&r!(ins.b));
-                        r!(ins.a) = self.core.observe(&key);
-                    }
-                    Op::Signal => {
-                        let value = std::mem::take(&mut r!(ins.a));
-                        let channel = super::render::display(&r!(ins.b));
-                        self.core.signal(channel, &value);
                     }
                     Op::Wait => {
                         let channel = super::render::display(&r!(ins.b));
@@ -1095,16 +1003,16 @@ impl Machine {
                     // ---- exact partitions ----
                     Op::Charge => {
                         fuel -= i64::from(ins.d);
-                        if fuel < self.core.look_at {
+                        if fuel < floor {
                             self.core.fuel = fuel;
-                            tri!(self.core.slice());
-                            fuel = self.core.fuel;
+                            tri!(self.core.at_floor());
+                            floor = self.core.floor();
                         }
                     }
                     Op::JumpTrue => {
                         let yes = strict::truthy(&r!(ins.a));
                         if ins.a >= locals {
-                            r!(ins.a) = Value::Nothing;
+                            set!(ins.a, Value::Nothing);
                         }
                         if yes {
                             jump!(ins.d);
@@ -1113,33 +1021,27 @@ impl Machine {
                     Op::JumpFalse => {
                         let yes = strict::truthy(&r!(ins.a));
                         if ins.a >= locals {
-                            r!(ins.a) = Value::Nothing;
+                            set!(ins.a, Value::Nothing);
                         }
                         if !yes {
                             jump!(ins.d);
                         }
                     }
-                    Op::JumpNgt => {
-                        if !less!(ins.b, ins.a, false, <) {
-                            jump!(ins.d);
-                        }
-                    }
-                    Op::JumpNge => {
-                        if !less!(ins.b, ins.a, true, <=) {
-                            jump!(ins.d);
-                        }
-                    }
                     Op::Invoke => {
                         let callee = std::mem::take(&mut r!(ins.a));
+                        if let Value::Task(task) = &callee {
+                            enter!(&task.proto, (!task.captured.is_empty()).then(|| task.clone()), ins);
+                        }
                         let first = base + usize::from(ins.a) + 1;
                         let step = Step::Call(callee, first, usize::from(ins.b), Ret::Reg(ins.c()));
                         outside!(self.settle(step));
                     }
-                    Op::InvokeGlobal => {
-                        let callee = self.core.globals[(ins.d >> 8) as usize].clone();
+                    Op::InvokeFixed => {
+                        let target = &protos[(ins.d >> 8) as usize];
+                        enter!(target, None, ins);
                         let first = base + usize::from(ins.a) + 1;
-                        let step = Step::Call(callee, first, usize::from(ins.b), Ret::Reg(ins.c()));
-                        outside!(self.settle(step));
+                        let ret = Ret::Reg(ins.c());
+                        outside!(self.enter_function(target, None, first, usize::from(ins.b), ret));
                     }
                     Op::Function => {
                         let target = &protos[ins.d as usize];
@@ -1149,16 +1051,95 @@ impl Machine {
                         r!(ins.a) = tri!(self.core.counted_closure(target, all));
                         fuel = self.core.fuel;
                     }
+                    Op::GetIndex => {
+                        let fast = match (&r!(ins.b), &r!(ins.c())) {
+                            (Value::Shared(shared), Value::Int(i)) => shared.element(*i),
+                            _ => None,
+                        };
+                        match fast {
+                            Some(value) => {
+                                if ins.b >= locals {
+                                    r!(ins.b) = Value::Nothing;
+                                }
+                                set!(ins.a, value);
+                            }
+                            None => strict!(ins),
+                        }
+                    }
+                    Op::GetField => {
+                        let name = proto.text(ins.d);
+                        let fast = match &r!(ins.b) {
+                            // A longer one has its price.
+                            Value::Shared(shared) if name.len() < 32 => shared.field(name),
+                            _ => None,
+                        };
+                        match fast {
+                            Some(value) => {
+                                if ins.b >= locals {
+                                    r!(ins.b) = Value::Nothing;
+                                }
+                                set!(ins.a, value);
+                            }
+                            None => strict!(ins),
+                        }
+                    }
+                    Op::PutIndex => {
+                        let old = match (&r!(ins.a), &r!(ins.b), &r!(ins.c())) {
+                            (Value::Shared(shared), Value::Int(i), value) if !value.is_container() => {
+                                shared.put_element(*i, copy(value))
+                            }
+                            _ => None,
+                        };
+                        match old {
+                            Some(old) => {
+                                // What was there may be the last of its kind: it goes when nothing is borrowed.
+                                drop(old);
+                                for r in [ins.a, ins.c()] {
+                                    if r >= locals {
+                                        set!(r, Value::Nothing);
+                                    }
+                                }
+                            }
+                            None => strict!(ins),
+                        }
+                    }
+                    Op::WalkNext => {
+                        let a = usize::from(ins.a);
+                        let item = match (&regs[a], &regs[a + 1]) {
+                            (Value::Shared(shared), Value::Int(at)) => shared.element(*at).map(|v| (*at, v)),
+                            _ => None,
+                        };
+                        match item {
+                            Some((at, item)) => {
+                                put(&mut regs[a + 1], Value::Int(at + 1));
+                                if ins.b == 1 {
+                                    put(&mut regs[a + 3], Value::Int(at));
+                                    put(&mut regs[a + 4], item);
+                                } else {
+                                    put(&mut regs[a + 3], item);
+                                }
+                                fuel -= 1;
+                                jump!(ins.d);
+                            }
+                            None => strict!(ins),
+                        }
+                    }
+                    Op::Clear => {
+                        for value in &mut regs[usize::from(ins.a)..=usize::from(ins.b)] {
+                            put(value, Value::Nothing);
+                        }
+                    }
                     Op::CountNext => {
                         let a = usize::from(ins.a);
-                        if let (Value::Int(at), Value::Int(step), Value::Int(more)) =
-                            (&regs[a], &regs[a + 2], &regs[a + 3])
+                        if let Some([Value::Int(at), _, Value::Int(step), Value::Int(more)]) =
+                            regs.get_mut(a..a + 4)
                             && *more > 0
                         {
-                            let (next, more) = (at.wrapping_add(*step), *more - 1);
-                            regs[a] = Value::Int(next);
-                            regs[a + 3] = Value::Int(more);
-                            r!(ins.b) = Value::Int(next);
+                            let next = at.wrapping_add(*step);
+                            *at = next;
+                            *more -= 1;
+                            set!(ins.b, Value::Int(next));
+                            fuel -= 1;
                             jump!(ins.d);
                         }
                     }
@@ -1176,15 +1157,11 @@ impl Machine {
                     | Op::RecordPut
                     | Op::RecordPutAt
                     | Op::Tagged
-                    | Op::GetField
-                    | Op::GetIndex
                     | Op::PutField
-                    | Op::PutIndex
                     | Op::NewVariable
                     | Op::Capture
                     | Op::CountPrep
                     | Op::WalkPrep
-                    | Op::WalkNext
                     | Op::TestTag
                     | Op::TestTagged
                     | Op::TestArray
@@ -1192,47 +1169,9 @@ impl Machine {
                     | Op::Rest2
                     | Op::TestRecord
                     | Op::TestField
-                    | Op::NoArm
-                    | Op::Clear => {
-                        self.core.fuel = fuel;
-                        let flow = tri!(strict_ops::step(regs, ins, proto, &mut self.core));
-                        fuel = self.core.fuel;
-                        match flow {
-                            Flow::Next => {}
-                            Flow::Skip => pc += 1,
-                            Flow::Jump => jump!(ins.d),
-                        }
-                    }
+                    | Op::NoArm => strict!(ins),
                 }
             }
         }
-    }
-}
-
-/// Writes a slot. The drop of what it held is looked at only if that is counted.
-#[inline(always)]
-fn put(slot: &mut Value, value: Value) {
-    if slot.is_heap() {
-        *slot = value;
-    } else {
-        std::mem::forget(std::mem::replace(slot, value));
-    }
-}
-
-/// A copy; numbers and the like without looking at each kind.
-#[inline(always)]
-fn copy(value: &Value) -> Value {
-    match value {
-        Value::Int(n) => Value::Int(*n),
-        Value::Float(f) => Value::Float(*f),
-        Value::Bool(b) => Value::Bool(*b),
-        other => other.clone(),
-    }
-}
-
-fn const_text(consts: &[Const], index: u32) -> &str {
-    match &consts[index as usize] {
-        Const::Value(value) => value.as_text().unwrap_or(""),
-        _ => "",
     }
 }

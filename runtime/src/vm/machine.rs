@@ -283,7 +283,9 @@ impl Machine {
         base: usize,
         ret: Ret,
     ) -> Result<(), Fault> {
-        if self.frames.len() >= MAX_FRAMES {
+        if self.core.exact.on {
+            self.check_depth()?;
+        } else if self.frames.len() >= MAX_FRAMES {
             return Err(raised("maximum recursion depth exceeded"));
         }
         // In place of code: where the call stands.

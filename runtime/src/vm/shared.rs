@@ -4,7 +4,7 @@
 //! meter of its partition; whoever makes one asks `Core::allocate` first.
 
 use super::tasks::{Actor, Task};
-use super::value::{Entries, Key, Value};
+use super::value::{Entries, Key, Value, copy};
 use crate::partition::heap;
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::rc::{Rc, Weak};
@@ -213,6 +213,35 @@ impl Shared {
 
     pub(crate) fn actor(actor: Actor) -> Rc<Self> {
         Self::new(Body::Actor(Box::new(actor)))
+    }
+
+    /// An element of an array that has it.
+    #[inline]
+    pub(crate) fn element(&self, at: i64) -> Option<Value> {
+        match &self.0 {
+            Body::Array(array) => array.items.borrow().get(at as usize).map(copy),
+            _ => None,
+        }
+    }
+
+    /// A field of a record that has it.
+    #[inline]
+    pub(crate) fn field(&self, name: &str) -> Option<Value> {
+        match &self.0 {
+            Body::Record(table) => table.get(name),
+            _ => None,
+        }
+    }
+
+    /// Replaces an element of an array that has it, by what is no container; gives what was there.
+    #[inline]
+    pub(crate) fn put_element(&self, at: i64, value: Value) -> Option<Value> {
+        match &self.0 {
+            Body::Array(array) => {
+                array.items.borrow_mut().get_mut(at as usize).map(|slot| std::mem::replace(slot, value))
+            }
+            _ => None,
+        }
     }
 
     /// Marks a container that may be part of a cycle; whether it wasn't marked before.

@@ -20,6 +20,19 @@ pub(super) type Regs = [Value; WINDOW];
 /// For the audit, where a builtin is only bound.
 const NOT_IN_PROFILE: &str = "not available in the pure profile";
 
+/// Where execution goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    Next,
+    Skip,
+    Jump,
+}
+
+/// Past the next instruction, or on with it.
+pub(super) fn skip(yes: bool) -> Flow {
+    if yes { Flow::Skip } else { Flow::Next }
+}
+
 /// What entering a builtin gives.
 pub(crate) enum Entered {
     Value(Value),
@@ -168,17 +181,10 @@ pub(super) fn arith_slow(regs: &mut Regs, ins: Ins, locals: u8, core: &mut Core)
         regs[usize::from(ins.a)] = Value::Float(f);
         return Ok(());
     }
-    if core.exact.on {
-        let right = fetch(regs, ins.c(), locals);
-        let left =
-            if ins.b == ins.c() && ins.b >= locals { right.clone() } else { fetch(regs, ins.b, locals) };
-        regs[usize::from(ins.a)] = super::strict::arith(op, &left, &right)?;
-        return Ok(());
-    }
     let immediate = matches!(ins.op, Op::AddI | Op::SubI | Op::MulI | Op::FloorDivI | Op::RemI);
     let right = if immediate { Value::Int(i64::from(ins.d as i32)) } else { fetch(regs, ins.c(), locals) };
     // `set x to x + v`: x is taken if the sum can't fail.
-    let own = ins.a == ins.b && op == Arith::Add && sums(&regs[usize::from(ins.b)], &right);
+    let own = !core.exact.on && ins.a == ins.b && op == Arith::Add && sums(&regs[usize::from(ins.b)], &right);
     let left = if own {
         std::mem::take(&mut regs[usize::from(ins.b)])
     } else if ins.b == ins.c() && !immediate && ins.b >= locals {
@@ -186,6 +192,10 @@ pub(super) fn arith_slow(regs: &mut Regs, ins: Ins, locals: u8, core: &mut Core)
     } else {
         fetch(regs, ins.b, locals)
     };
+    if core.exact.on {
+        regs[usize::from(ins.a)] = super::strict::arith(op, &left, &right)?;
+        return Ok(());
+    }
     let work = match (&left, &right) {
         (Value::Text(_) | Value::Short(_), Value::Text(t)) => t.chars() as u64 / 32,
         (Value::List(_), Value::List(l)) => l.items().len() as u64,
@@ -359,23 +369,35 @@ pub(super) fn concat(regs: &mut Regs, first: usize, count: usize, core: &mut Cor
     Ok(Value::string(out))
 }
 
-/// A comparison with a small constant.
-pub(super) fn small(regs: &Regs, ins: Ins) -> Result<Ordering3, Fault> {
+/// A comparison with a small constant; `None` with NaN, and for whatever is unequal where no more is asked.
+#[inline(never)]
+pub(super) fn small(
+    regs: &mut Regs,
+    ins: Ins,
+    locals: u8,
+    core: &mut Core,
+) -> Result<Option<Ordering>, Fault> {
     let right = Value::Int(i64::from(ins.b as i8));
     let left = &regs[usize::from(ins.a)];
-    Ok(match ins.op {
-        Op::JumpEqI | Op::JumpNeI => Ordering3::from_equal(equal(left, &right)?),
-        _ => Ordering3(order(left, &right)?),
-    })
-}
-
-/// The outcome of a comparison; `None` with NaN.
-pub(super) struct Ordering3(pub(super) Option<Ordering>);
-
-impl Ordering3 {
-    fn from_equal(same: bool) -> Self {
-        Self(same.then_some(Ordering::Equal))
-    }
+    let equality = matches!(ins.op, Op::JumpEqI | Op::JumpNeI);
+    let result = if core.exact.on {
+        match equality {
+            true => super::strict::equal(core, left, &right)?.then_some(Ordering::Equal),
+            false => super::strict::order(core, left, &right, super::strict::sign(ins.op))?,
+        }
+    } else {
+        core.bound_work();
+        match ins.op {
+            _ if equality => equal(left, &right)?.then_some(Ordering::Equal),
+            // As `n < x`.
+            Op::JumpGtI | Op::JumpNgtI | Op::JumpGeI | Op::JumpNgeI => {
+                order(&right, left)?.map(Ordering::reverse)
+            }
+            _ => order(left, &right)?,
+        }
+    };
+    spent(regs, ins.a, locals);
+    Ok(result)
 }
 
 /// Whether `R[a]` is the variant that `path` names, with so many parts.

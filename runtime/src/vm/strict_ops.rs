@@ -1,25 +1,13 @@
 //! The instructions of exact partitions that are off the fast path.
 
 use super::shared::{Body, sizes};
-use super::steps::{Regs, fetch};
+use super::steps::{Flow, Regs, fetch, skip};
 use super::strict;
 use super::trap::{Fault, raised};
 use super::value::Value;
 use crate::bytecode::{Const, Ins, Op, Proto};
 use crate::partition::Core;
 use std::rc::Rc;
-
-/// Where execution goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
-    Next,
-    Skip,
-    Jump,
-}
-
-fn skip(yes: bool) -> Flow {
-    if yes { Flow::Skip } else { Flow::Next }
-}
 
 fn text(consts: &[Const], index: u32) -> &Value {
     match consts.get(index as usize) {
@@ -33,6 +21,11 @@ fn tag(consts: &[Const], index: u32) -> Rc<str> {
         Some((tag, _)) => tag.clone(),
         None => "".into(),
     }
+}
+
+/// Whether two tags are the same. Most come from one place of the source.
+fn same(a: &Rc<str>, b: &Rc<str>) -> bool {
+    Rc::ptr_eq(a, b) || **a == **b
 }
 
 /// Executes one instruction.
@@ -49,12 +42,14 @@ pub(super) fn step(regs: &mut Regs, ins: Ins, proto: &Proto, core: &mut Core) ->
             regs[a] = strict::negate(&value)?;
         }
         Op::Join | Op::Template => {
-            let parts: Vec<Value> = regs[b..b + ins.d as usize].iter_mut().map(std::mem::take).collect();
-            regs[a] = if ins.op == Op::Join {
-                strict::concat(core, &parts)?
+            let parts = b..b + ins.d as usize;
+            let text = if ins.op == Op::Join {
+                strict::concat(core, &regs[parts.clone()])?
             } else {
-                strict::template(core, &parts)?
+                strict::template(core, &regs[parts.clone()])?
             };
+            regs[parts].fill(Value::Nothing);
+            regs[a] = text;
         }
         Op::Array => {
             let count = ins.d as usize;
@@ -99,6 +94,7 @@ pub(super) fn step(regs: &mut Regs, ins: Ins, proto: &Proto, core: &mut Core) ->
             regs[a] = strict::field(core, &object, text(&proto.consts, ins.d).as_text().unwrap_or(""))?;
         }
         Op::GetIndex => {
+            // The fast path of arrays is the dispatch loop's.
             let index = fetch(regs, ins.c(), locals);
             let object = fetch(regs, ins.b, locals);
             regs[a] = strict::index(core, &object, &index)?;
@@ -121,6 +117,7 @@ pub(super) fn step(regs: &mut Regs, ins: Ins, proto: &Proto, core: &mut Core) ->
         }
         Op::CountPrep => match strict::count_bounds(&regs[a..a + 3])? {
             Some((first, more)) => {
+                core.charge(1)?;
                 regs[b] = Value::Int(first);
                 // As many as fit: a loop of more than 2^63 turns never ends.
                 regs[a + 3] = Value::Int(i64::try_from(more).unwrap_or(i64::MAX));
@@ -130,6 +127,7 @@ pub(super) fn step(regs: &mut Regs, ins: Ins, proto: &Proto, core: &mut Core) ->
         Op::WalkPrep => {
             regs[a + 2] = strict::loop_keys(&regs[a])?;
             regs[a + 1] = Value::Int(0);
+            return Ok(Flow::Jump);
         }
         Op::WalkNext => {
             let mut at = match regs[a + 1] {
@@ -138,21 +136,28 @@ pub(super) fn step(regs: &mut Regs, ins: Ins, proto: &Proto, core: &mut Core) ->
             };
             match strict::loop_next(&regs[a], &regs[a + 2], &mut at) {
                 Some((key, value)) => {
+                    core.charge(1)?;
                     regs[a + 1] = Value::Int(at);
                     let record = !matches!(regs[a + 2], Value::Nothing);
-                    regs[a + 4] = if record && b == 0 { key.clone() } else { value };
-                    regs[a + 3] = key;
+                    if b == 1 {
+                        regs[a + 3] = key;
+                        regs[a + 4] = value;
+                    } else {
+                        regs[a + 3] = if record { key } else { value };
+                    }
+                    return Ok(Flow::Jump);
                 }
-                None => return Ok(Flow::Jump),
+                None => return Ok(Flow::Next),
             }
         }
         Op::TestTag => {
-            let wanted = tag(&proto.consts, ins.d);
-            return Ok(skip(matches!(regs[a].as_tagged(), Some((found, None)) if **found == *wanted)));
+            let wanted = text(&proto.consts, ins.d).as_tagged();
+            let found = regs[a].as_tagged();
+            return Ok(skip(matches!((found, wanted), (Some((f, None)), Some((w, _))) if same(f, w))));
         }
         Op::TestTagged => {
             let inner = match (regs[b].as_tagged(), text(&proto.consts, ins.d).as_tagged()) {
-                (Some((found, Some(inner))), Some((wanted, _))) if **found == **wanted => Some(inner.clone()),
+                (Some((found, Some(inner))), Some((wanted, _))) if same(found, wanted) => Some(inner.clone()),
                 _ => None,
             };
             let Some(inner) = inner else { return Ok(Flow::Next) };
@@ -189,7 +194,6 @@ pub(super) fn step(regs: &mut Regs, ins: Ins, proto: &Proto, core: &mut Core) ->
             return Ok(Flow::Skip);
         }
         Op::NoArm => return Err(strict::unmatched(core, &regs[a].clone())),
-        Op::Clear => regs[a..=b].iter_mut().for_each(|value| *value = Value::Nothing),
         _ => {}
     }
     Ok(Flow::Next)

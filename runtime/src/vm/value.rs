@@ -497,6 +497,27 @@ impl From<String> for Value {
     }
 }
 
+/// Writes a slot. The drop of what it held is looked at only if that is counted.
+#[inline(always)]
+pub(crate) fn put(slot: &mut Value, value: Value) {
+    if slot.is_heap() {
+        *slot = value;
+    } else {
+        std::mem::forget(std::mem::replace(slot, value));
+    }
+}
+
+/// A copy; numbers and the like without looking at each kind.
+#[inline(always)]
+pub(crate) fn copy(value: &Value) -> Value {
+    match value {
+        Value::Int(n) => Value::Int(*n),
+        Value::Float(f) => Value::Float(*f),
+        Value::Bool(b) => Value::Bool(*b),
+        other => other.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -183,7 +183,6 @@ impl Compiler<'_> {
                 let mut left = self.before(first, &later)?;
                 for (i, (operator, operand)) in more.iter().enumerate() {
                     let next = self.b().next;
-                    let right = self.expr(operand)?;
                     let op = match operator {
                         Operator::Add => Op::Add,
                         Operator::Sub => Op::Sub,
@@ -193,6 +192,14 @@ impl Compiler<'_> {
                         Operator::Rem => Op::Rem,
                     };
                     let last = i + 1 == more.len();
+                    let number = match operand.kind {
+                        ExprKind::Int(n) => i32::try_from(n).ok(),
+                        _ => None,
+                    };
+                    let (op, right) = match number.and_then(|n| Some((op.with_number(n)?, n as u32))) {
+                        Some(both) => both,
+                        None => (op, u32::from(self.expr(operand)?)),
+                    };
                     self.b().next = next;
                     let into = if last {
                         to
@@ -201,7 +208,7 @@ impl Compiler<'_> {
                     } else {
                         self.b().temp()
                     };
-                    self.b().emit(op, into, left, u32::from(right));
+                    self.b().emit(op, into, left, right);
                     left = into;
                 }
             }
@@ -356,13 +363,13 @@ impl Compiler<'_> {
                 Some(Use::Binding(binding)) => {
                     if let (Place::Global(global), Some((Step::Call(args), rest))) =
                         (self.place(binding), steps.split_first())
-                        && self.resolved.fixed_globals.contains(&global)
+                        && let Some(function) = self.resolved.fixed_globals.get(&global).copied()
                     {
                         let into = if rest.is_empty() { to } else { self.b().temp() };
                         let next = self.b().next;
                         let callee = self.b().temp();
                         let count = self.args(args)?;
-                        self.b().emit(Op::InvokeGlobal, callee, count, global << 8 | u32::from(into));
+                        self.b().emit(Op::InvokeFixed, callee, count, function << 8 | u32::from(into));
                         self.b().next = next;
                         if rest.is_empty() {
                             return Ok(());

@@ -12,22 +12,17 @@ use crate::bytecode::{Capture, Const, EntryPoint, Op, Program, Proto};
 use crate::partition::Core;
 use crate::source::Source;
 use crate::vm::shared::{Shared, sizes};
-use crate::vm::value::Value;
+use crate::vm::value::{Seed, Value};
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Compiles a tree.
-pub(super) fn compile(tree: &Tree, resolved: &Resolved, source: Source) -> Parsed<Program> {
-    let mut compiler =
-        Compiler { resolved, protos: (0..tree.functions).map(|_| None).collect(), open: Vec::new() };
-    compiler.function(&tree.top)?;
-    let mut protos = Vec::with_capacity(compiler.protos.len());
-    for proto in compiler.protos {
-        match proto {
-            Some(proto) => protos.push(proto),
-            None => return Err(Wrong::new(0, "the source is too large")),
-        }
-    }
+pub(super) fn compile(tree: &Tree, resolved: &mut Resolved, source: Source) -> Parsed<Program> {
+    let protos = match functions(tree, resolved) {
+        // An expression of the top level may want the registers that its names have taken.
+        Err(_) if resolved.release() => functions(tree, resolved)?,
+        written => written?,
+    };
     let mut entries = Vec::new();
     for stmt in &tree.top.body {
         if let StmtKind::Fn(binding, function) = &stmt.kind
@@ -45,6 +40,14 @@ pub(super) fn compile(tree: &Tree, resolved: &Resolved, source: Source) -> Parse
         entries,
         ..Program::default()
     })
+}
+
+fn functions(tree: &Tree, resolved: &Resolved) -> Parsed<Vec<Rc<Proto>>> {
+    let protos = (0..tree.functions).map(|_| None).collect();
+    let mut compiler = Compiler { resolved, protos, open: Vec::new(), held: Vec::new() };
+    compiler.function(&tree.top)?;
+    let all: Option<Vec<Rc<Proto>>> = compiler.protos.into_iter().collect();
+    all.ok_or_else(|| Wrong::new(0, "the source is too large"))
 }
 
 /// Where a variable is, seen from the function that is being written.
@@ -69,14 +72,16 @@ struct Writer {
     id: u32,
     captures: Vec<u32>,
     loops: Vec<Loop>,
-    texts: HashMap<Rc<str>, u32>,
-    tags: HashMap<Rc<str>, u32>,
+    texts: HashMap<Rc<str>, u32, Seed>,
+    tags: HashMap<Rc<str>, u32, Seed>,
 }
 
 struct Compiler<'c> {
     resolved: &'c Resolved,
     protos: Vec<Option<Rc<Proto>>>,
     open: Vec<Writer>,
+    /// Registers and globals of names of the top level that have been bound.
+    held: Vec<(u8, u32)>,
 }
 
 impl Compiler<'_> {
@@ -100,8 +105,8 @@ impl Compiler<'_> {
             id,
             captures: Vec::new(),
             loops: Vec::new(),
-            texts: HashMap::new(),
-            tags: HashMap::new(),
+            texts: HashMap::default(),
+            tags: HashMap::default(),
         });
         let top = self.open.len() == 1;
         if top {
@@ -126,6 +131,7 @@ impl Compiler<'_> {
             self.stmt(stmt)?;
         }
         self.b().at = function.at;
+        self.hand_over();
         self.b().emit(Op::ReturnNothing, 0, 0, 0);
         let Some(writer) = self.open.pop() else { return Ok(()) };
         if writer.b.too_large || writer.captures.len() > 250 {
@@ -165,6 +171,7 @@ impl Compiler<'_> {
     fn place(&mut self, binding: u32) -> Place {
         let slot = self.resolved.slots[binding as usize];
         match slot.global {
+            Some(_) if slot.held => Place::Register(slot.register as u8),
             Some(global) => Place::Global(global),
             None if slot.function == self.w().id => {
                 if slot.captured {
@@ -177,15 +184,22 @@ impl Compiler<'_> {
         }
     }
 
+    /// At the top level's end its names go to where they are kept.
+    fn hand_over(&mut self) {
+        if self.open.len() == 1 {
+            for (register, global) in self.held.clone() {
+                self.b().emit(Op::SetGlobal, register, 0, global);
+            }
+        }
+    }
+
     fn found(&self, at: u32) -> Option<Use> {
-        self.resolved.uses.get(&at).cloned()
+        self.resolved.uses.get(at).cloned()
     }
 
     /// Fuel before what follows.
     fn charge(&mut self, fuel: u32) {
-        if fuel > 0 {
-            self.b().emit(Op::Charge, 0, 0, fuel);
-        }
+        self.b().charge(fuel);
     }
 
     fn text(&mut self, text: &Rc<str>) -> u32 {

@@ -1,15 +1,15 @@
 //! Statements, loops and patterns.
 
 use super::super::ast::{
-    ArmBody, Binding, Block, Comparison, Expr, ExprKind, Logic, Match, Message, Pattern, Stmt, StmtKind,
-    Target,
+    ArmBody, Binding, Block, Comparison, Expr, ExprKind, Logic, Match, Message, Pattern, Step, Stmt,
+    StmtKind, Target,
 };
 use super::super::parser::{Parsed, Wrong};
 use super::super::resolve::{Use, bound};
 use super::super::work;
 use super::{Compiler, Loop, Place};
-use crate::bytecode::Op;
 use crate::bytecode::builder::Hole;
+use crate::bytecode::{NOWHERE, Op};
 
 impl Compiler<'_> {
     pub(super) fn stmt(&mut self, stmt: &Stmt) -> Parsed<()> {
@@ -55,18 +55,27 @@ impl Compiler<'_> {
             }
             StmtKind::Expr(expr) => {
                 self.charge(1 + work::nodes(resolved, expr));
-                let r = self.b().temp();
-                self.expr_to(expr, r)?;
-                self.b().emit(Op::Nothing, r, 0, 0);
+                match &expr.kind {
+                    ExprKind::Postfix(_, steps) if matches!(steps.last(), Some(Step::Call(_))) => {
+                        self.expr_to(expr, NOWHERE)?;
+                    }
+                    _ => {
+                        let r = self.b().temp();
+                        self.expr_to(expr, r)?;
+                        self.b().emit(Op::Nothing, r, 0, 0);
+                    }
+                }
             }
             StmtKind::Return(value) => {
                 self.charge(1 + value.as_ref().map_or(0, |value| work::nodes(resolved, value)));
                 match value {
                     Some(value) => {
                         let r = self.expr(value)?;
+                        self.hand_over();
                         self.b().emit(Op::Return, r, 0, 0);
                     }
                     None => {
+                        self.hand_over();
                         self.b().emit(Op::ReturnNothing, 0, 0, 0);
                     }
                 }
@@ -103,15 +112,18 @@ impl Compiler<'_> {
                 self.b().land_all(ends);
             }
             StmtKind::While(condition, body) => {
+                // The condition stands behind the body: one jump a turn.
+                let first = self.b().jump(Op::Jump, 0, 0);
                 let start = self.b().here();
-                self.charge(1 + work::nodes(resolved, condition));
-                let fails = self.unless(condition)?;
                 self.w().loops.push(Loop::default());
                 self.block(body)?;
                 let done = self.w().loops.pop().unwrap_or_default();
                 self.b().land_all(done.continues);
-                self.b().emit(Op::Jump, 0, 0, start);
-                self.b().land_all(fails);
+                self.b().land(first);
+                self.charge(1 + work::nodes(resolved, condition));
+                for again in self.branch(condition, true)? {
+                    self.b().target(again, start);
+                }
                 self.b().land_all(done.breaks);
             }
             StmtKind::Count(binding, from, to, step, body) => {
@@ -159,6 +171,10 @@ impl Compiler<'_> {
     fn define(&mut self, binding: &Binding, value: &Expr) -> Parsed<()> {
         let slot = self.resolved.slots[binding.id as usize];
         match slot.global {
+            Some(global) if slot.held => {
+                self.expr_to(value, slot.register as u8)?;
+                self.held.push((slot.register as u8, global));
+            }
             Some(global) => {
                 let r = self.expr(value)?;
                 self.b().emit(Op::SetGlobal, r, 0, global);
@@ -215,47 +231,46 @@ impl Compiler<'_> {
 
     /// Jumps for when a condition doesn't hold.
     pub(super) fn unless(&mut self, condition: &Expr) -> Parsed<Vec<Hole>> {
+        self.branch(condition, false)
+    }
+
+    /// Jumps that are taken if a condition holds, or if it doesn't.
+    fn branch(&mut self, condition: &Expr, when: bool) -> Parsed<Vec<Hole>> {
         let next = self.b().next;
         let holes = match &condition.kind {
-            ExprKind::Paren(inner) => self.unless(inner)?,
+            ExprKind::Paren(inner) => self.branch(inner, when)?,
+            ExprKind::Not(inner) => self.branch(inner, !when)?,
             ExprKind::Compare(how, left, right) => {
                 let a = self.before(left, &[right])?;
-                let b = self.expr(right)?;
-                let op = match how {
-                    Comparison::Eq => Op::JumpNe,
-                    Comparison::Ne => Op::JumpEq,
-                    Comparison::Lt => Op::JumpNlt,
-                    Comparison::Le => Op::JumpNle,
-                    Comparison::Gt => Op::JumpNgt,
-                    Comparison::Ge => Op::JumpNge,
-                };
-                vec![self.b().jump(op, a, b)]
-            }
-            ExprKind::Logic(Logic::And, all) => {
-                let mut holes = Vec::new();
-                for one in all {
-                    holes.extend(self.unless(one)?);
-                }
-                holes
-            }
-            ExprKind::Logic(Logic::Or, all) => {
-                let mut yes = Vec::new();
-                let mut holes = Vec::new();
-                for (i, one) in all.iter().enumerate() {
-                    if i + 1 < all.len() {
-                        let r = self.expr(one)?;
-                        yes.push(self.b().jump(Op::JumpTrue, r, 0));
-                        self.b().next = next;
-                    } else {
-                        holes = self.unless(one)?;
+                let op = jump(*how, when);
+                match (&right.kind, op.with_small()) {
+                    (ExprKind::Int(n), Some(op)) if i8::try_from(*n).is_ok() => {
+                        vec![self.b().jump(op, a, *n as u8)]
+                    }
+                    _ => {
+                        let b = self.expr(right)?;
+                        vec![self.b().jump(op, a, b)]
                     }
                 }
-                self.b().land_all(yes);
+            }
+            ExprKind::Logic(logic, all) => {
+                let mut holes = Vec::new();
+                // What decides at once leaves early; the last one decides for the others.
+                let decides = *logic == Logic::Or;
+                let mut early = Vec::new();
+                for (i, one) in all.iter().enumerate() {
+                    if i + 1 < all.len() && decides != when {
+                        early.extend(self.branch(one, decides)?);
+                    } else {
+                        holes.extend(self.branch(one, when)?);
+                    }
+                }
+                self.b().land_all(early);
                 holes
             }
             _ => {
                 let r = self.expr(condition)?;
-                vec![self.b().jump(Op::JumpFalse, r, 0)]
+                vec![self.b().jump(if when { Op::JumpTrue } else { Op::JumpFalse }, r, 0)]
             }
         };
         self.b().next = next;
@@ -263,7 +278,7 @@ impl Compiler<'_> {
     }
 
     fn hidden(&self, at: u32) -> u8 {
-        self.resolved.hidden.get(&at).copied().unwrap_or(0)
+        self.resolved.hidden.get(at).copied().unwrap_or(0)
     }
 
     /// The register of a loop's or pattern's name; captured ones are wrapped afterwards.
@@ -297,7 +312,6 @@ impl Compiler<'_> {
         }
         let none = self.b().jump(Op::CountPrep, h, variable);
         let start = self.b().here();
-        self.charge(1);
         self.wrap(binding);
         self.w().loops.push(Loop::default());
         self.block(body)?;
@@ -319,32 +333,19 @@ impl Compiler<'_> {
     ) -> Parsed<()> {
         let h = self.hidden(at);
         self.expr_to(over, h)?;
-        self.b().emit(Op::WalkPrep, h, 0, 0);
+        let begin = self.b().jump(Op::WalkPrep, h, 0);
         let start = self.b().here();
-        let none = self.b().jump(Op::WalkNext, h, u8::from(second.is_some()));
-        self.charge(1);
-        match second {
-            None => {
-                let r = self.register(first);
-                self.b().emit(Op::Take, r, h + 4, 0);
-            }
-            Some(second) => {
-                let (r, s) = (self.register(first), self.register(second));
-                self.b().emit(Op::Take, r, h + 3, 0);
-                self.b().emit(Op::Take, s, h + 4, 0);
-            }
-        }
         self.wrap(first);
         second.into_iter().for_each(|second| self.wrap(second));
         self.w().loops.push(Loop::default());
         self.block(body)?;
         let done = self.w().loops.pop().unwrap_or_default();
         self.b().land_all(done.continues);
-        self.b().emit(Op::Jump, 0, 0, start);
-        self.b().land(none);
+        self.b().land(begin);
+        self.b().emit(Op::WalkNext, h, u8::from(second.is_some()), start);
         self.b().land_all(done.breaks);
         let last = second.map_or(self.register(first), |second| self.register(second));
-        self.b().emit(Op::Clear, h, last.max(h + 4), 0);
+        self.b().emit(Op::Clear, h, last, 0);
         Ok(())
     }
 
@@ -472,5 +473,21 @@ impl Compiler<'_> {
             Pattern::Name(_) => Ok(()),
             _ => self.pattern(pattern, r, fails),
         }
+    }
+}
+
+/// The jump that is taken if a comparison is true, or if it is not.
+fn jump(how: Comparison, when: bool) -> Op {
+    match (how, when) {
+        (Comparison::Eq, true) | (Comparison::Ne, false) => Op::JumpEq,
+        (Comparison::Ne, true) | (Comparison::Eq, false) => Op::JumpNe,
+        (Comparison::Lt, true) => Op::JumpLt,
+        (Comparison::Lt, false) => Op::JumpNlt,
+        (Comparison::Le, true) => Op::JumpLe,
+        (Comparison::Le, false) => Op::JumpNle,
+        (Comparison::Gt, true) => Op::JumpGt,
+        (Comparison::Gt, false) => Op::JumpNgt,
+        (Comparison::Ge, true) => Op::JumpGe,
+        (Comparison::Ge, false) => Op::JumpNge,
     }
 }

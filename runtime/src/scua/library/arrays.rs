@@ -111,31 +111,27 @@ pub(crate) const TABLE: &[Builtin] = &[
         let separator = super::text(ctx, args, 1)?;
         let array = array(args, 0)?;
         ctx.charge(array.len() as u64)?;
-        let items = array.items().clone();
+        let items = array.items();
         let mut length = separator.len() * items.len().saturating_sub(1);
-        let mut texts = Vec::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
-            let text: std::borrow::Cow<'_, str> = match item {
-                Value::Int(n) => n.to_string().into(),
-                Value::Float(f) => crate::vm::number::float(*f).into(),
-                other => match other.as_text() {
-                    Some(text) => {
-                        ctx.charge(text.len() as u64 / 32)?;
-                        text.into()
-                    }
-                    None => {
-                        return Err(raised(format!(
-                            "`array.join` joins strings and numbers, got {} at index {i}",
-                            strict::type_name(item)
-                        )));
-                    }
-                },
+            let Some((own, read)) = strict::joined(item) else {
+                return Err(raised(format!(
+                    "`array.join` joins strings and numbers, got {} at index {i}",
+                    strict::type_name(item)
+                )));
             };
-            length += text.len();
-            texts.push(text);
+            ctx.charge(read as u64 / 32)?;
+            length += own;
         }
         let bytes = super::strings::room(ctx, Some(length))?;
-        Ok(crate::partition::Core::counted_text(texts.join(separator), bytes))
+        let mut text = String::with_capacity(length);
+        for (i, item) in items.iter().enumerate() {
+            if i > 0 {
+                text.push_str(separator);
+            }
+            strict::push(item, &mut text);
+        }
+        Ok(crate::partition::Core::counted_text(text, bytes))
     }),
 ];
 
@@ -189,7 +185,7 @@ fn each(ctx: &mut Ctx<'_>, args: &mut Args<'_>, kind: Kind) -> Result<Box<dyn Re
     let out = match kind {
         Kind::Map => {
             ctx.core.allocate(sizes::ARRAY + sizes::SLOT * count)?;
-            let out = ctx.core.free_array(Vec::new());
+            let out = ctx.core.free_array(Vec::with_capacity(count));
             if let Some(array) = out.as_array() {
                 array.count_to(count);
             }
@@ -204,13 +200,12 @@ fn each(ctx: &mut Ctx<'_>, args: &mut Args<'_>, kind: Kind) -> Result<Box<dyn Re
 impl Resume for Each {
     fn resume(&mut self, ctx: &mut Ctx<'_>, last: Option<Value>) -> Result<Next, Fault> {
         if let Some(value) = last {
-            let yes = strict::truthy(&value);
-            let kept = match self.kind {
-                Kind::Map => Some(value),
-                Kind::Filter if yes => Some(std::mem::take(&mut self.current)),
-                Kind::Any if yes => return Ok(Next::Done(true.into())),
-                Kind::All if !yes => return Ok(Next::Done(false.into())),
-                Kind::Find if yes => return Ok(Next::Done(std::mem::take(&mut self.current))),
+            let kept = match (self.kind, strict::truthy(&value)) {
+                (Kind::Map, _) => Some(value),
+                (Kind::Filter, true) => Some(std::mem::take(&mut self.current)),
+                (Kind::Any, true) => return Ok(Next::Done(true.into())),
+                (Kind::All, false) => return Ok(Next::Done(false.into())),
+                (Kind::Find, true) => return Ok(Next::Done(std::mem::take(&mut self.current))),
                 _ => None,
             };
             if let (Some(kept), Some(out)) = (kept, self.out.as_array()) {
@@ -218,12 +213,13 @@ impl Resume for Each {
                 out.items_mut().push(kept);
             }
         }
-        let next = self.over.as_array().and_then(|array| array.items().get(self.at).cloned());
-        match next {
+        match element(&self.over, self.at) {
             Some(item) => {
                 ctx.charge(1)?;
                 self.at += 1;
-                self.current = item.clone();
+                if matches!(self.kind, Kind::Filter | Kind::Find) {
+                    self.current = item.clone();
+                }
                 Ok(Next::Call(self.callee.clone(), CallArgs::from([item])))
             }
             None => Ok(Next::Done(match self.kind {
@@ -233,6 +229,13 @@ impl Resume for Each {
                 Kind::Find => Value::Nothing,
             })),
         }
+    }
+}
+
+fn element(array: &Value, at: usize) -> Option<Value> {
+    match array {
+        Value::Shared(shared) => shared.element(at as i64),
+        _ => None,
     }
 }
 
@@ -246,7 +249,7 @@ struct Reduce {
 impl Resume for Reduce {
     fn resume(&mut self, ctx: &mut Ctx<'_>, last: Option<Value>) -> Result<Next, Fault> {
         let sum = last.or_else(|| self.sum.take()).unwrap_or_default();
-        match self.over.as_array().and_then(|array| array.items().get(self.at).cloned()) {
+        match element(&self.over, self.at) {
             Some(item) => {
                 ctx.charge(1)?;
                 self.at += 1;

@@ -258,7 +258,7 @@ impl Compiler<'_> {
             self.scratch(|c| {
                 if let ExprKind::Int(n) = right.kind
                     && let Ok(small) = i32::try_from(n)
-                    && let Some(op) = immediate(*op, small)
+                    && let Some(op) = binary(*op).with_number(small)
                 {
                     c.at(*at);
                     c.emit(op, to, left, small as u32);
@@ -360,7 +360,7 @@ impl Compiler<'_> {
                 let a = self.operand(first);
                 if let ExprKind::Int(n) = right.kind
                     && let Ok(small) = i8::try_from(n)
-                    && let Some(op) = small_jump(*op, when)
+                    && let Some(op) = jump(*op, when).and_then(Op::with_small)
                 {
                     self.at(*at);
                     return vec![self.jump(op, a, small as u8)];
@@ -423,24 +423,12 @@ impl Compiler<'_> {
     }
 
     fn compare_jump(&mut self, op: CmpOp, a: u8, b: u8, when: bool) -> Vec<Hole> {
-        let (op, x, y) = match (op, when) {
-            (CmpOp::Eq, true) | (CmpOp::Ne, false) => (Op::JumpEq, a, b),
-            (CmpOp::Ne, true) | (CmpOp::Eq, false) => (Op::JumpNe, a, b),
-            (CmpOp::Lt, true) => (Op::JumpLt, a, b),
-            (CmpOp::Lt, false) => (Op::JumpNlt, a, b),
-            (CmpOp::Le, true) => (Op::JumpLe, a, b),
-            (CmpOp::Le, false) => (Op::JumpNle, a, b),
-            (CmpOp::Gt, true) => (Op::JumpLt, b, a),
-            (CmpOp::Gt, false) => (Op::JumpNlt, b, a),
-            (CmpOp::Ge, true) => (Op::JumpLe, b, a),
-            (CmpOp::Ge, false) => (Op::JumpNle, b, a),
-            (CmpOp::In | CmpOp::NotIn, _) => {
-                let r = self.temp();
-                self.emit(compare(op), r, a, u32::from(b));
-                return vec![self.jump(if when { Op::JumpIf } else { Op::JumpIfNot }, r, 0)];
-            }
-        };
-        vec![self.jump(op, x, y)]
+        if let Some(op) = jump(op, when) {
+            return vec![self.jump(op, a, b)];
+        }
+        let r = self.temp();
+        self.emit(compare(op), r, a, u32::from(b));
+        vec![self.jump(if when { Op::JumpIf } else { Op::JumpIfNot }, r, 0)]
     }
 }
 
@@ -452,17 +440,6 @@ fn binary(op: BinOp) -> Op {
         BinOp::Div => Op::Div,
         BinOp::FloorDiv => Op::FloorDiv,
         BinOp::Rem => Op::Rem,
-    }
-}
-
-fn immediate(op: BinOp, n: i32) -> Option<Op> {
-    match op {
-        BinOp::Add => Some(Op::AddI),
-        BinOp::Sub => Some(Op::SubI),
-        BinOp::Mul => Some(Op::MulI),
-        BinOp::FloorDiv if n > 0 => Some(Op::FloorDivI),
-        BinOp::Rem if n > 0 => Some(Op::RemI),
-        BinOp::FloorDiv | BinOp::Rem | BinOp::Div => None,
     }
 }
 
@@ -479,16 +456,19 @@ fn compare(op: CmpOp) -> Op {
     }
 }
 
-/// Comparison with a small constant on the right.
-fn small_jump(op: CmpOp, when: bool) -> Option<Op> {
+/// The jump that is taken if a comparison is true, or if it is not.
+fn jump(op: CmpOp, when: bool) -> Option<Op> {
     Some(match (op, when) {
-        (CmpOp::Eq, true) | (CmpOp::Ne, false) => Op::JumpEqI,
-        (CmpOp::Ne, true) | (CmpOp::Eq, false) => Op::JumpNeI,
-        (CmpOp::Lt, true) => Op::JumpLtI,
-        (CmpOp::Lt, false) => Op::JumpNltI,
-        (CmpOp::Le, true) => Op::JumpLeI,
-        (CmpOp::Le, false) => Op::JumpNleI,
-        // x > n: only without NaN the same as not x <= n.
-        _ => return None,
+        (CmpOp::Eq, true) | (CmpOp::Ne, false) => Op::JumpEq,
+        (CmpOp::Ne, true) | (CmpOp::Eq, false) => Op::JumpNe,
+        (CmpOp::Lt, true) => Op::JumpLt,
+        (CmpOp::Lt, false) => Op::JumpNlt,
+        (CmpOp::Le, true) => Op::JumpLe,
+        (CmpOp::Le, false) => Op::JumpNle,
+        (CmpOp::Gt, true) => Op::JumpGt,
+        (CmpOp::Gt, false) => Op::JumpNgt,
+        (CmpOp::Ge, true) => Op::JumpGe,
+        (CmpOp::Ge, false) => Op::JumpNge,
+        (CmpOp::In | CmpOp::NotIn, _) => return None,
     })
 }

@@ -36,15 +36,20 @@ pub(crate) fn order(core: &mut Core, a: &Value, b: &Value, sign: &str) -> Result
     })
 }
 
+/// The operator that an ordering instruction was written from.
+pub(crate) fn sign(op: Op) -> &'static str {
+    match op {
+        Op::Lt | Op::JumpLt | Op::JumpNlt | Op::JumpLtI | Op::JumpNltI => "<",
+        Op::Le | Op::JumpLe | Op::JumpNle | Op::JumpLeI | Op::JumpNleI => "<=",
+        Op::Gt | Op::JumpGt | Op::JumpNgt | Op::JumpGtI | Op::JumpNgtI => ">",
+        _ => ">=",
+    }
+}
+
 /// An ordering instruction off the fast path: whether `a < b`, or `a <= b`.
 pub(crate) fn less(core: &mut Core, a: &Value, b: &Value, or_equal: bool, op: Op) -> Result<bool, Fault> {
-    let sign = match op {
-        Op::Lt | Op::JumpLt | Op::JumpNlt => "<",
-        Op::Le | Op::JumpLe | Op::JumpNle => "<=",
-        Op::Gt | Op::JumpNgt => ">",
-        _ => ">=",
-    };
-    let result = if matches!(op, Op::Gt | Op::Ge | Op::JumpNgt | Op::JumpNge) {
+    let sign = sign(op);
+    let result = if matches!(sign, ">" | ">=") {
         order(core, b, a, sign)?.map(Ordering::reverse)
     } else {
         order(core, a, b, sign)?

@@ -108,60 +108,64 @@ pub(crate) fn set_key(core: &mut Core, c: &Value, key: &Value, v: Value, made: b
     Ok(())
 }
 
+/// Bytes of a part of a joined text, and of them those that are read; `None` if it can't be joined.
+pub(crate) fn joined(part: &Value) -> Option<(usize, usize)> {
+    match part {
+        Value::Int(n) => Some((itoa::Buffer::new().format(*n).len(), 0)),
+        Value::Float(f) => Some((number::float(*f).len(), 0)),
+        other => other.as_text().map(|text| (text.len(), text.len())),
+    }
+}
+
 /// `a .. b .. c`: joined from the right, each join paid for.
 pub(crate) fn concat(core: &mut Core, parts: &[Value]) -> Result<Value, Fault> {
-    let mut texts: Vec<std::borrow::Cow<'_, str>> = Vec::with_capacity(parts.len());
-    let mut good = true;
-    for part in parts {
-        texts.push(match part {
-            Value::Int(n) => n.to_string().into(),
-            Value::Float(f) => number::float(*f).into(),
-            other => match other.as_text() {
-                Some(text) => text.into(),
-                None => {
-                    good = false;
-                    "".into()
-                }
-            },
-        });
-    }
-    let Some(last) = parts.len().checked_sub(1) else { return Ok(Value::text("")) };
-    let joins = |v: &Value| matches!(v, Value::Int(_) | Value::Float(_)) || v.as_text().is_some();
-    let mut length = texts[last].len();
-    let mut right = type_name(&parts[last]);
-    let mut right_good = joins(&parts[last]);
-    let mut read = if parts[last].as_text().is_some() { length } else { 0 };
-    let mut total = Value::Nothing;
-    for i in (0..last).rev() {
-        let joined = good || (joins(&parts[i]) && right_good);
-        if !joined {
+    let Some((last, before)) = parts.split_last() else { return Ok(Value::text("")) };
+    let mut right = joined(last);
+    let mut bytes = 0;
+    for (i, part) in before.iter().enumerate().rev() {
+        let (Some((own, own_read)), Some((length, read))) = (joined(part), right) else {
+            let right = if i + 1 == before.len() { type_name(last) } else { "string" };
             return Err(raised(format!(
                 "`..` joins strings and numbers, got {} and {right}",
-                type_name(&parts[i])
+                type_name(part)
             )));
-        }
-        let own = if parts[i].as_text().is_some() { texts[i].len() } else { 0 };
-        core.charge(own as u64 / 32 + read as u64 / 32)?;
-        length += texts[i].len();
-        let bytes = sizes::text(length);
+        };
+        core.charge(own_read as u64 / 32 + read as u64 / 32)?;
+        bytes = sizes::text(own + length);
         core.allocate(bytes)?;
-        if i == 0 {
-            let mut text = String::with_capacity(length);
-            texts.iter().for_each(|part| text.push_str(part));
-            total = Core::counted_text(text, bytes);
-        }
-        (right, right_good, read) = ("string", true, length);
+        right = Some((own + length, own + length));
     }
-    Ok(total)
+    let mut text = core.exact.text(right.map_or(0, |(length, _)| length));
+    for part in parts {
+        push(part, &mut text);
+    }
+    Ok(core.exact.made(text, bytes))
+}
+
+/// Adds a number's or a string's text.
+pub(crate) fn push(part: &Value, text: &mut String) {
+    match part {
+        Value::Int(n) => text.push_str(itoa::Buffer::new().format(*n)),
+        Value::Float(f) => text.push_str(&number::float(*f)),
+        other => text.push_str(other.as_text().unwrap_or("")),
+    }
 }
 
 /// A template's text.
 pub(crate) fn template(core: &mut Core, parts: &[Value]) -> Result<Value, Fault> {
-    let mut text = String::new();
+    let most = usize::try_from(core.exact.terms.memory).unwrap_or(usize::MAX);
+    let mut text = core.exact.text(0);
     for part in parts {
-        text = render(core, part, text)?;
+        match part {
+            Value::Int(_) => push(part, &mut text),
+            // Too short to cost anything.
+            Value::Short(short) if text.len() <= most => text.push_str(short),
+            _ => text = render(core, part, text)?,
+        }
     }
-    core.string(text)
+    let bytes = sizes::text(text.len());
+    core.allocate(bytes)?;
+    Ok(core.exact.made(text, bytes))
 }
 
 /// Checks start, end and step of a counting loop; gives the first number and how many follow.

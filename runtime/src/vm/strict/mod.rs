@@ -12,9 +12,10 @@ mod step;
 
 pub(crate) use arith::{arith, negate};
 pub(crate) use calls::{arguments, early};
-pub(crate) use compare::{equal, less, order};
+pub(crate) use compare::{equal, less, order, sign};
 pub(crate) use containers::{
-    concat, count_bounds, field, index, loop_keys, loop_next, read_key, set_index, set_key, template,
+    concat, count_bounds, field, index, joined, loop_keys, loop_next, push, read_key, set_index, set_key,
+    template,
 };
 pub(crate) use faults::{at_line, cut, describe, function_place, line_of, shown};
 pub(crate) use kinds::{host_function, host_index, truthy, type_name, type_of};

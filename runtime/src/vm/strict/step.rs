@@ -3,12 +3,13 @@
 use super::calls::{arity, callable, host_arity};
 use super::{host_index, type_name};
 use crate::builtins::{Args, Ctx, Next};
-use crate::bytecode::{Op, Proto};
+use crate::bytecode::{NOWHERE, Op, Proto};
 use crate::partition::Core;
 use crate::vm::frame::{Frame, Ret};
 use crate::vm::machine::Machine;
 use crate::vm::trap::{Fault, raised};
-use crate::vm::value::Value;
+use crate::vm::value::{Closure, Value};
+use std::rc::Rc;
 
 /// What is to be done next between instructions.
 pub(crate) enum Step {
@@ -25,25 +26,8 @@ impl Machine {
         loop {
             step = match step {
                 Step::Call(Value::Task(task), first, count, ret) => {
-                    let proto = &task.proto;
-                    if proto.params.len() != count {
-                        return Err(arity(proto, count));
-                    }
-                    self.check_depth()?;
-                    self.core.charge(u64::from(proto.entry))?;
-                    self.core.enter_frame(proto.frame_bytes)?;
-                    self.room(first);
-                    self.frames.push(Frame {
-                        proto: task.index,
-                        pc: 0,
-                        base: first as u32,
-                        layers: 0,
-                        ret,
-                        closure: (!task.captured.is_empty()).then(|| task.clone()),
-                        native: None,
-                        name: "",
-                    });
-                    return Ok(());
+                    let closure = (!task.captured.is_empty()).then(|| task.clone());
+                    return self.enter_function(&task.proto, closure, first, count, ret);
                 }
                 Step::Call(Value::Builtin(id), first, count, ret) => {
                     self.enter_builtin(id, first, count, ret)?
@@ -52,7 +36,9 @@ impl Machine {
                     return Err(raised(format!("{} can't be called", type_name(&other))));
                 }
                 Step::Deliver(Ret::Reg(r), value) => {
-                    if let Some(frame) = self.frames.last() {
+                    if r != NOWHERE
+                        && let Some(frame) = self.frames.last()
+                    {
                         let at = frame.base as usize + usize::from(r);
                         self.stack[at] = value;
                     }
@@ -65,23 +51,77 @@ impl Machine {
                 }
                 Step::Deliver(Ret::Native, value) => Step::Resume(Some(value)),
                 Step::Resume(last) => {
-                    let place = self.place();
                     let Some(frame) = self.frames.last_mut() else { return Ok(()) };
                     let Some(state) = frame.native.as_mut() else { return Ok(()) };
+                    let place = (frame.proto, frame.pc);
                     let mut ctx = Ctx { core: &mut self.core, place, name: frame.name };
-                    Step::Next(state.resume(&mut ctx, last)?)
+                    let next = state.resume(&mut ctx, last)?;
+                    self.wanted(next)
                 }
-                Step::Next(Next::Done(value)) => Step::Deliver(self.pop_native(), value),
-                Step::Next(Next::Call(callee, args)) => {
-                    let base = self.frames.last().map_or(0, |f| f.base as usize);
-                    let count = self.place_args(base, args);
-                    Step::Call(callee, base, count, Ret::Native)
-                }
+                Step::Next(next) => self.wanted(next),
             };
         }
     }
 
-    fn check_depth(&self) -> Result<(), Fault> {
+    /// Gives the builtin on top the result of its call. Most often it calls again.
+    pub(crate) fn called(&mut self, result: Value) -> Result<(), Fault> {
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        let Some(state) = frame.native.as_mut() else { return Ok(()) };
+        let (base, place) = (frame.base as usize, (frame.proto, frame.pc));
+        let mut ctx = Ctx { core: &mut self.core, place, name: frame.name };
+        match state.resume(&mut ctx, Some(result))? {
+            Next::Call(Value::Task(task), args) => {
+                let count = self.place_args(base, args);
+                let closure = (!task.captured.is_empty()).then(|| task.clone());
+                self.enter_function(&task.proto, closure, base, count, Ret::Native)
+            }
+            next => self.settle(Step::Next(next)),
+        }
+    }
+
+    /// What the builtin on top wants.
+    #[inline]
+    fn wanted(&mut self, next: Next) -> Step {
+        match next {
+            Next::Done(value) => Step::Deliver(self.pop_native(), value),
+            Next::Call(callee, args) => {
+                let base = self.frames.last().map_or(0, |f| f.base as usize);
+                let count = self.place_args(base, args);
+                Step::Call(callee, base, count, Ret::Native)
+            }
+        }
+    }
+
+    /// Enters a function of the program.
+    pub(crate) fn enter_function(
+        &mut self,
+        proto: &Proto,
+        closure: Option<Rc<Closure>>,
+        first: usize,
+        count: usize,
+        ret: Ret,
+    ) -> Result<(), Fault> {
+        if proto.params.len() != count {
+            return Err(arity(proto, count));
+        }
+        self.check_depth()?;
+        self.core.charge(u64::from(proto.entry))?;
+        self.core.enter_frame(proto.frame_bytes)?;
+        self.room(first);
+        self.frames.push(Frame {
+            proto: proto.index,
+            pc: 0,
+            base: first as u32,
+            layers: 0,
+            ret,
+            closure,
+            native: None,
+            name: "",
+        });
+        Ok(())
+    }
+
+    pub(crate) fn check_depth(&self) -> Result<(), Fault> {
         let most = self.core.exact.terms.calls;
         if self.frames.len() >= most {
             return Err(raised(format!("call depth limit reached ({most})")));
@@ -105,17 +145,7 @@ impl Machine {
         match result? {
             crate::vm::steps::Entered::Value(value) => Ok(Step::Deliver(ret, value)),
             crate::vm::steps::Entered::State(state) => {
-                self.check_depth()?;
-                self.frames.push(Frame {
-                    proto: 0,
-                    pc: 0,
-                    base: first as u32,
-                    layers: 0,
-                    ret,
-                    closure: None,
-                    native: Some(state),
-                    name: builtin.name,
-                });
+                self.push_native(state, builtin.name, first, ret)?;
                 Ok(Step::Resume(None))
             }
         }
@@ -152,17 +182,7 @@ impl Machine {
         base: usize,
         ret: Ret,
     ) -> Result<(), Fault> {
-        self.check_depth()?;
-        self.frames.push(Frame {
-            proto: 0,
-            pc: 0,
-            base: base as u32,
-            layers: 0,
-            ret,
-            closure: None,
-            native: Some(state),
-            name,
-        });
+        self.push_native(state, name, base, ret)?;
         self.settle(Step::Resume(None))
     }
 
