@@ -29,6 +29,7 @@ pub mod request;
 #[cfg(test)]
 mod schema;
 pub mod scope;
+pub mod terminal;
 pub mod turns;
 pub mod units;
 pub mod wire;

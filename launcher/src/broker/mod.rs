@@ -40,8 +40,9 @@ use policies::{
     capability::Capability,
     ceiling::Ceiling,
     layer::Layer,
-    process::Spawn,
+    process::{Spawn, Window},
     scope::{Base, Target},
+    terminal,
 };
 use processes::Processes;
 use rate::Bucket;
@@ -95,6 +96,8 @@ pub struct Broker {
     processes: Processes,
     connections: Connections,
     awaiting: Option<Awaiting>,
+    /// What is asked of the caller's terminal, which isn't the broker's.
+    of_terminal: Option<(u32, terminal::Act)>,
     outgoing: Outgoing,
     bucket: Bucket,
     /// Number of the next request.
@@ -168,6 +171,7 @@ impl Broker {
             processes: Processes::default(),
             connections: Connections::default(),
             awaiting: None,
+            of_terminal: None,
             outgoing: Outgoing::new(lent.outside),
             bucket: Bucket::new(Instant::now()),
             next: 1,
@@ -217,6 +221,7 @@ impl Broker {
         };
         let due = self.running.is_some()
             || self.awaiting.is_some()
+            || self.of_terminal.is_some()
             || self.processes.is_pending()
             || self.connections.is_pending()
             || self.outgoing.is_pending();
@@ -272,6 +277,13 @@ impl Broker {
                     Err(no) => Err(no),
                 }
             }
+            Request::Terminal { act } => {
+                if self.ceiling.covers(Capability::Stdin, Target::Whole) {
+                    self.of_terminal = Some((id, act));
+                    return Ok(());
+                }
+                Err(No::ceiling(Capability::Stdin, None))
+            }
             Request::Connection { number, act } => self.connections.act(number, act, raw, tell),
             // Likewise, unless it is known at once.
             Request::Fetch(fetch) => match self.outgoing.fetch(id, *fetch, &self.ceiling) {
@@ -310,6 +322,22 @@ impl Broker {
         tell(entry);
         let reply = reply.unwrap_or_else(|no| refusal(no, tell));
         self.bucket.take(FETCH_COST);
+        self.send(id, reply)
+    }
+
+    /// What is asked of the caller's terminal; whoever has it answers.
+    pub(crate) fn asks_terminal(&self) -> Option<terminal::Act> {
+        self.of_terminal.map(|(_, act)| act)
+    }
+
+    /// The terminal's size is the answer; `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub fn answer_terminal(&mut self, window: Option<Window>) -> Result<(), Breach> {
+        let Some((id, _)) = self.of_terminal.take() else { return Ok(()) };
+        self.bucket.take(1);
+        let reply = Reply::data(&window).unwrap_or_else(|no| Reply::of(Answer::Refused(no.refused)));
         self.send(id, reply)
     }
 
@@ -522,6 +550,7 @@ impl Broker {
             | Request::Await { .. }
             | Request::Connect(_)
             | Request::Connection { .. }
+            | Request::Terminal { .. }
             | Request::Fetch(_)
             | Request::Prompt(_) => Err(No::misuse("what is answered later is begun by itself")),
         }

@@ -3,6 +3,9 @@
 //! The caller's is raw, so that ^C, ^Z and the rest go as bytes to the jail's terminal, whose line discipline makes the
 //! signals there; the jail's output needs no second treatment either. The size of the window is copied.
 //!
+//! A program of a language has no terminal in its jail. When it asks for keys, the caller's gives them one by one and echoes
+//! nothing; interrupts and stops stay signals to the launcher, so that whoever sits there can always end the program.
+//!
 //! A shell inside suspends its jobs as ever. A program that is alone in the jail isn't suspended by ^Z: it leads the session,
 //! and the kernel stops no orphaned group. Stopping the launcher in its place would be a way for hostile code to switch
 //! the clock off.
@@ -16,10 +19,15 @@ use nix::{
     errno::Errno,
     sys::{
         signal::{Signal, raise},
-        termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr},
+        termios::{
+            InputFlags, LocalFlags, SetArg,
+            SpecialCharacterIndices::{VMIN, VTIME},
+            Termios, cfmakeraw, tcgetattr, tcsetattr,
+        },
     },
     unistd::{getpgrp, isatty, tcgetpgrp},
 };
+use policies::process::Window;
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Mutex, MutexGuard, Once, PoisonError},
@@ -36,20 +44,36 @@ pub fn copy_size(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> 
     winsize::set(to, winsize::get(from)?)
 }
 
+/// What the terminal is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Every byte goes to a terminal in the jail.
+    Raw,
+    /// Keys go to a program; interrupts and stops don't, and what is printed is treated as ever.
+    Keys,
+}
+
 /// The caller's terminal.
 #[derive(Debug)]
 pub(super) struct CallerTerminal {
     file: OwnedFd,
+    manner: Manner,
 }
 
 impl CallerTerminal {
     /// The terminal behind `input`; `None` if it is none.
-    pub(super) fn of(input: BorrowedFd<'_>) -> Option<Self> {
+    pub(super) fn of(input: BorrowedFd<'_>, manner: Manner) -> Option<Self> {
         if isatty(input) != Ok(true) {
             return None;
         }
         let file = input.try_clone_to_owned().ok()?;
-        Some(Self { file })
+        Some(Self { file, manner })
+    }
+
+    /// Its size; `None`: this process isn't in its foreground.
+    pub(super) fn window(&self) -> Option<Window> {
+        let size = winsize::get(self.file.as_fd()).ok()?;
+        lock().as_ref().map(|_| Window { columns: size.ws_col, rows: size.ws_row })
     }
 
     /// Makes it raw, if this process is in the foreground and it isn't yet.
@@ -69,7 +93,15 @@ impl CallerTerminal {
             }));
         });
         let mut raw = found.clone();
-        cfmakeraw(&mut raw);
+        match self.manner {
+            Manner::Raw => cfmakeraw(&mut raw),
+            Manner::Keys => {
+                raw.input_flags
+                    .remove(InputFlags::ICRNL | InputFlags::INLCR | InputFlags::IGNCR | InputFlags::IXON);
+                raw.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::IEXTEN);
+                (raw.control_chars[VMIN as usize], raw.control_chars[VTIME as usize]) = (1, 0);
+            }
+        }
         // Kept first: between the two nothing can be lost.
         *before = Some((file, found));
         let _ = tcsetattr(&self.file, SetArg::TCSANOW, &raw);

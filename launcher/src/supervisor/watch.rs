@@ -20,8 +20,8 @@ use super::{
     reap::{self, Cause, Ending},
     relay::{Allowance, Filled, Outlet, Written},
     signals::{Asked, SignalSource},
-    terminal::{self, CallerTerminal},
-    wants::{Keep, Prompt, Sink, Wants},
+    terminal::{self, CallerTerminal, Manner},
+    wants::{Keep, Prompt, Sink, Source, Wants},
 };
 use crate::{
     broker::Broker,
@@ -30,11 +30,12 @@ use crate::{
     jail::{ExitRecord, Running},
     sys::pidfd,
 };
-use nix::{errno::Errno, sys::signal::Signal};
+use nix::{errno::Errno, sys::signal::Signal, unistd::isatty};
 use policies::{
     broker::Breach,
     plan::{Payload, Plan, Stream},
     report::Report,
+    terminal as terminal_of,
     wire::WantFrame,
 };
 use std::{
@@ -82,6 +83,8 @@ struct Watch<'p> {
     /// The jail's terminal, and the caller's if it has one.
     master: Option<OwnedFd>,
     caller: Option<CallerTerminal>,
+    /// Where a program of a language may ask for keys.
+    keys: Option<Source>,
     signals: Option<SignalSource>,
     kept: Option<Kept>,
     frames: Option<Frames>,
@@ -112,7 +115,9 @@ impl<'p> Watch<'p> {
         let streams = running.streams;
         // The output of a terminal and its input are one descriptor; each side has its own handle on it.
         let master = streams.terminal.as_ref().and_then(|master| master.try_clone().ok());
-        let caller = master.as_ref().and_then(|_| wants.stdin.file().and_then(CallerTerminal::of));
+        let caller = master
+            .as_ref()
+            .and_then(|_| wants.stdin.file().and_then(|input| CallerTerminal::of(input, Manner::Raw)));
         if let (Some(caller), Some(master)) = (&caller, &master) {
             caller.enter();
             caller.tell_size(master.as_fd());
@@ -122,6 +127,7 @@ impl<'p> Watch<'p> {
             (Some(_), Stream::Closed) => (None, AtEnd::Close),
             (None, _) => (streams.stdin, AtEnd::Close),
         };
+        let keys = keys_of(plan, &wants);
         let (stdout, stderr) = match plan.stdout {
             Stream::Relayed => (wants.stdout, wants.stderr),
             Stream::Closed => (Sink::Nowhere, Sink::Nowhere),
@@ -154,6 +160,7 @@ impl<'p> Watch<'p> {
             input: Inlet::new(wants.stdin, to_jail, at_end),
             master,
             caller,
+            keys,
             signals: wants.signals,
             kept,
             frames: streams.frames.map(|file| Frames::new(file, wants.state)),
@@ -416,9 +423,11 @@ impl<'p> Watch<'p> {
     }
 
     fn resume(&mut self) {
-        if let (Some(caller), Some(master)) = (&self.caller, &self.master) {
+        if let Some(caller) = &self.caller {
             caller.enter();
-            caller.tell_size(master.as_fd());
+            if let Some(master) = &self.master {
+                caller.tell_size(master.as_fd());
+            }
         }
         self.input.resume();
         self.pass(Signal::SIGCONT);
@@ -478,9 +487,34 @@ impl<'p> Watch<'p> {
         let served = broker.serve(&mut |entry| audit.add(entry), &mut || watcher.used());
         let nest = broker.groups_nest();
         watcher.keep(broker.kept(), nest);
-        if let Err(breach) = served {
+        let asks = broker.asks_terminal();
+        let answered = asks.map_or(Ok(()), |act| self.of_terminal(act));
+        if let Err(breach) = served.and(answered) {
             self.breach(&breach);
         }
+    }
+
+    /// The runtime asks for something of the caller's terminal.
+    fn of_terminal(&mut self, act: terminal_of::Act) -> Result<(), Breach> {
+        let input = self.keys.as_ref().and_then(Source::file);
+        let window = match (act, input) {
+            (terminal_of::Act::Open, Some(input)) => {
+                let caller = CallerTerminal::of(input, Manner::Keys);
+                if let Some(caller) = &caller {
+                    caller.enter();
+                }
+                let window = caller.as_ref().and_then(CallerTerminal::window);
+                self.caller = caller.filter(|_| window.is_some());
+                window
+            }
+            (terminal_of::Act::Size, Some(_)) => self.caller.as_ref().and_then(CallerTerminal::window),
+            (terminal_of::Act::Close, Some(_)) => {
+                self.caller = None;
+                None
+            }
+            (_, None) => None,
+        };
+        self.broker.as_mut().map_or(Ok(()), |broker| broker.answer_terminal(window))
     }
 
     /// A program that the runtime started has ended.
@@ -589,6 +623,14 @@ impl<'p> Watch<'p> {
         // ESRCH: it has ended already.
         let _ = pidfd::send_signal(self.init.as_fd(), Signal::SIGKILL);
     }
+}
+
+/// Where keys come from: the caller's own input, if a program of a language may read it and nobody else does.
+fn keys_of(plan: &Plan, wants: &Wants) -> Option<Source> {
+    let of_language = plan.payload == Payload::Runtime && plan.stdin == Stream::Relayed;
+    let of_caller = matches!((&wants.stdin, &wants.stdout), (Source::Caller, Sink::Stdout));
+    let printed = wants.stdout.file().is_some_and(|out| isatty(out) == Ok(true));
+    (of_language && of_caller && wants.person.is_none() && printed).then_some(Source::Caller)
 }
 
 /// Passes bytes to the lines that are kept, if any are.

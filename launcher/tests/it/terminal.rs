@@ -1,123 +1,22 @@
 //! A jail on a terminal: it has one of its own, and the caller's is as it was afterwards.
 
-use crate::run::{Outcome, Run, script};
+use crate::{
+    console::{Console, SIZE, start},
+    run::script,
+};
 use nix::{
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    pty::{Winsize, openpty},
+    pty::openpty,
     sys::{
         signal::{Signal, kill},
-        termios::{LocalFlags, Termios, tcgetattr},
+        termios::{LocalFlags, tcgetattr},
         wait::{WaitPidFlag, WaitStatus, waitpid},
     },
-    unistd::{Pid, read, write},
 };
 use policies::report::Verdict;
-use std::{
-    os::fd::{AsFd, OwnedFd},
-    process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
-};
+use std::process::{Command, Stdio};
 
-const SIZE: Winsize = Winsize { ws_row: 33, ws_col: 101, ws_xpixel: 0, ws_ypixel: 0 };
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A run with a terminal that the test plays the person at.
-struct Console {
-    run: Run,
-    child: Child,
-    master: OwnedFd,
-    /// Kept open, so that the settings can be looked at to the end.
-    slave: OwnedFd,
-    seen: String,
-    before: Termios,
-}
-
-fn start(run: Run) -> Console {
-    let pty = openpty(&SIZE, None).unwrap();
-    let before = tcgetattr(&pty.slave).unwrap();
-    let inner = run.command();
-    let end = || Stdio::from(pty.slave.try_clone().unwrap());
-    // A session of its own, with this terminal.
-    let child = Command::new("setsid")
-        .arg("--ctty")
-        .arg(inner.get_program())
-        .args(inner.get_args())
-        .stdin(end())
-        .stdout(end())
-        .stderr(end())
-        .spawn()
-        .unwrap();
-    Console { run, child, master: pty.master, slave: pty.slave, seen: String::new(), before }
-}
-
-impl Console {
-    fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
-    }
-
-    fn types(&self, text: &str) {
-        write(&self.master, text.as_bytes()).unwrap();
-    }
-
-    /// Reads until `text` has come.
-    fn sees(&mut self, text: &str) {
-        let until = Instant::now() + PATIENCE;
-        while !self.seen.contains(text) {
-            assert!(Instant::now() < until, "waited for {text:?}, saw {:?}", self.seen);
-            self.take();
-        }
-        let at = self.seen.find(text).unwrap() + text.len();
-        self.seen.drain(..at);
-    }
-
-    /// Types a key again and again until `text` comes: a program that is only just starting misses it.
-    fn types_until(&mut self, key: &str, text: &str) {
-        let until = Instant::now() + PATIENCE;
-        while !self.seen.contains(text) {
-            assert!(Instant::now() < until, "waited for {text:?}, saw {:?}", self.seen);
-            self.types(key);
-            let pause = Instant::now() + Duration::from_millis(300);
-            while Instant::now() < pause && !self.seen.contains(text) {
-                self.take();
-            }
-        }
-        self.sees(text);
-    }
-
-    fn take(&mut self) {
-        let mut one = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut one, PollTimeout::from(50_u8)).unwrap() > 0 {
-            let mut bytes = [0; 4096];
-            let count = read(&self.master, &mut bytes).unwrap();
-            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
-        }
-    }
-
-    fn is_raw(&self) -> bool {
-        !tcgetattr(&self.slave).unwrap().local_flags.contains(LocalFlags::ICANON)
-    }
-
-    fn waits_for(&self, what: &str, test: impl Fn(&Self) -> bool) {
-        let until = Instant::now() + PATIENCE;
-        while !test(self) {
-            assert!(Instant::now() < until, "waited for {what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Waits for the end; the settings must be those from before.
-    fn ends(mut self) -> Outcome {
-        let until = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(Instant::now() < until, "saw {:?}", self.seen);
-            self.take();
-        };
-        assert_eq!(tcgetattr(&self.slave).unwrap(), self.before);
-        self.run.outcome(Output { status, stdout: Vec::new(), stderr: Vec::new() })
-    }
+fn is_raw(console: &Console) -> bool {
+    !tcgetattr(&console.slave).unwrap().local_flags.contains(LocalFlags::ICANON)
 }
 
 #[test]
@@ -156,7 +55,7 @@ fn interrupt_reaches_the_program_and_not_the_launcher() {
     let mut console =
         start(script("trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done"));
     console.sees("ready");
-    assert!(console.is_raw());
+    assert!(is_raw(&console));
     console.types("\u{3}");
     console.sees("caught");
     let outcome = console.ends();
@@ -226,9 +125,9 @@ fn a_stopped_launcher_gives_the_terminal_back_and_takes_it_again() {
     kill(console.pid(), Signal::SIGTSTP).unwrap();
     let stopped = waitpid(console.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
     assert!(matches!(stopped, WaitStatus::Stopped(..)), "{stopped:?}");
-    assert!(!console.is_raw());
+    assert!(!is_raw(&console));
     kill(console.pid(), Signal::SIGCONT).unwrap();
-    console.waits_for("raw settings", Console::is_raw);
+    console.waits_for("raw settings", is_raw);
     console.types("on\r");
     console.sees("got on");
     assert!(console.ends().report.ok);

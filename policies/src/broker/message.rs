@@ -112,7 +112,7 @@ pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
         Request::Database { path: at, .. } | Request::Notebook { name: at, .. } => {
             path(at).map(|()| false)?
         }
-        Request::Commit {} | Request::Model {} => false,
+        Request::Commit {} | Request::Model {} | Request::Terminal { .. } => false,
         Request::Source {} | Request::Body {} => true,
         Request::Fetch(fetch) => fetch.bounded().map(|()| false)?,
         Request::Prompt(_) => false,

@@ -5,6 +5,7 @@ use crate::{
     connection::{Act as OfConnection, Connect},
     fetch::{Fetch, Prompt},
     process::{Act as OfProcess, Awaited, Spawn},
+    terminal::Act as OfTerminal,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,6 +98,11 @@ pub enum Request {
         all: Vec<Awaited>,
         /// For how long at most, in milliseconds.
         timeout_ms: u64,
+    },
+    /// Something of the caller's terminal.
+    Terminal {
+        /// What.
+        act: OfTerminal,
     },
     /// The raw bytes are the next piece of a request's body, or of a prompt.
     Body {},

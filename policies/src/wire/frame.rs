@@ -97,6 +97,15 @@ pub(super) const STATE: u8 = 8;
 
 /// Adds a print to bytes that will be sent; a long one in parts.
 pub fn encode_print(text: &str, out: &mut Vec<u8>) {
+    print_last(PRINT, text, out);
+}
+
+/// The same without the end of its line.
+pub fn encode_print_part(text: &str, out: &mut Vec<u8>) {
+    print_last(PRINT_PART, text, out);
+}
+
+fn print_last(last: u8, text: &str, out: &mut Vec<u8>) {
     let mut rest = text;
     while rest.len() > MAX_FRAME {
         let mut cut = MAX_FRAME;
@@ -107,7 +116,7 @@ pub fn encode_print(text: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(&rest.as_bytes()[..cut]);
         rest = &rest[cut..];
     }
-    head(PRINT, rest.len(), out);
+    head(last, rest.len(), out);
     out.extend_from_slice(rest.as_bytes());
 }
 

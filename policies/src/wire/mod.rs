@@ -10,7 +10,7 @@ mod job;
 mod tests;
 
 pub use decode::FrameDecoder;
-pub use frame::{EndFrame, ErrorFrame, Frame, WantFrame, Wanted, encode, encode_print};
+pub use frame::{EndFrame, ErrorFrame, Frame, WantFrame, Wanted, encode, encode_print, encode_print_part};
 pub use job::{Explain, Job, JobHeader, Language, Mode, Needs, Profile, decode_job, encode_job};
 
 /// First bytes of a job: name and version.

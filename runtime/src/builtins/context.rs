@@ -185,8 +185,8 @@ impl Core {
         self.gate.ask(capability, target, source, &site, self.host.as_mut()).map_err(denied)
     }
 
-    /// Prints through the gate.
-    pub(crate) fn print(&mut self, text: &str, name: &str, place: (u32, u32)) -> Result<(), Fault> {
+    /// Whether something may be printed, which is paid for.
+    fn may_print(&mut self, text: &str, name: &str, place: (u32, u32)) -> Result<(), Fault> {
         self.check_limits()?;
         if !self.gate.output_is_open() {
             let source = format!("{name}()");
@@ -194,6 +194,19 @@ impl Core {
             self.gate.ask(Capability::Stdout, None, &source, &site, self.host.as_mut()).map_err(denied)?;
         }
         self.fuel_used(text.len() as u64 / 32);
+        Ok(())
+    }
+
+    /// Prints through the gate, without the end of a line.
+    pub(crate) fn print_part(&mut self, text: &str, name: &str, place: (u32, u32)) -> Result<(), Fault> {
+        self.may_print(text, name, place)?;
+        self.host.print_part(text);
+        Ok(())
+    }
+
+    /// Prints through the gate.
+    pub(crate) fn print(&mut self, text: &str, name: &str, place: (u32, u32)) -> Result<(), Fault> {
+        self.may_print(text, name, place)?;
         match &self.name_prefix {
             Some(prefix) => self.host.print(&format!("{prefix}{text}")),
             None => self.host.print(text),

@@ -1,7 +1,6 @@
 //! Output, input, control.
 
 use super::{Args, Builtin, Cost, Ctx};
-use crate::partition::Profile;
 use crate::vm::render;
 use crate::vm::trap::{Fault, Stop, raised};
 use crate::vm::value::Value;
@@ -12,7 +11,6 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("eprint", &["value"], 0, eprint).variadic(),
     Builtin::new("flush", &[], 0, flush).cost(Cost::Flat),
     Builtin::new("read_line", &["prompt"], 0, read_line),
-    Builtin::new("term_open", &[], 0, term_open).cost(Cost::Flat),
     Builtin::new("raise", &["message"], 0, raise),
     Builtin::new("exit", &["code"], 0, exit).cost(Cost::Flat),
     Builtin::new("args", &[], 0, args).cost(Cost::Flat),
@@ -54,18 +52,6 @@ fn eprint(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     }
     let text = line(args);
     ctx.core.host.eprint(&text);
-    Ok(Value::Nothing)
-}
-
-/// A raw terminal: `nothing` where there is none.
-fn term_open(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> Result<Value, Fault> {
-    if ctx.core.settings.profile == Profile::Pure {
-        return Ok(Value::Nothing);
-    }
-    ctx.ask(Capability::Stdin, None)?;
-    if ctx.core.host.interactive() {
-        return Err(raised(format!("term_open: {}", super::stubs::NOT_BUILT)));
-    }
     Ok(Value::Nothing)
 }
 

@@ -39,6 +39,7 @@ mod random;
 mod sockets;
 mod stubs;
 mod tables;
+mod terminal;
 mod text;
 mod time;
 mod toml;
@@ -296,6 +297,7 @@ static FAMILIES: &[&[Builtin]] = &[
     waiting::TABLE,
     processes::TABLE,
     sockets::TABLE,
+    terminal::TABLE,
     watching::TABLE,
     cron::TABLE,
     notebook::TABLE,

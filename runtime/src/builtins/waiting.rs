@@ -6,7 +6,7 @@
 //! Invariant: a wait is bounded in handles and in time.
 //! Invariant: how often a wait looks costs no fuel: that depends on clocks.
 
-use super::{Args, Builtin, Ctx, Next, Resume, bus, pipes, processes, sockets, watching};
+use super::{Args, Builtin, Ctx, Next, Resume, bus, pipes, processes, sockets, terminal, watching};
 use crate::vm::trap::{Fault, Stop, raised};
 use crate::vm::value::Value;
 use policies::process::{Awaited, What};
@@ -20,6 +20,8 @@ pub(super) const DEFAULT_WAIT: f64 = 30.0;
 const LONGEST_WAIT: f64 = 3600.0;
 /// Handles of one `select`.
 const MOST_HANDLES: usize = 256;
+/// How long keys are waited for while other handles wait as well.
+const MOST_BETWEEN: f64 = 0.02;
 /// How long the supervisor is left alone with a wait before somebody is asked whether it still should go on.
 const MOST_ASLEEP: f64 = 0.1;
 
@@ -36,6 +38,8 @@ pub(super) enum Source {
     Connection(Awaited),
     /// A connection that speaks WebSocket.
     Websocket(u32),
+    /// The caller's terminal.
+    Terminal,
     /// A watched path.
     Watch(u64),
 }
@@ -51,6 +55,7 @@ impl Source {
             .or_else(|| process().map(Self::Process))
             .or_else(|| watching::number(value).map(Self::Watch))
             .or_else(|| sockets::source(value))
+            .or_else(|| terminal::is_one(value).then_some(Self::Terminal))
     }
 }
 
@@ -85,7 +90,11 @@ impl Wait {
                 return Ok(Seen::Ready(ready));
             }
             let outside = |source: &Source| match source {
-                Source::Process(_) | Source::Connection(_) | Source::Websocket(_) | Source::Watch(_) => true,
+                Source::Process(_)
+                | Source::Connection(_)
+                | Source::Websocket(_)
+                | Source::Terminal
+                | Source::Watch(_) => true,
                 Source::Pipe(_) | Source::Subscription(_) => false,
             };
             let alone = ctx.core.is_alone();
@@ -121,6 +130,7 @@ impl Wait {
                     of_supervisor.next_if(|at| **at == seen - 1).is_some()
                 }
                 Source::Websocket(number) => sockets::ready(ctx, *number)?,
+                Source::Terminal => terminal::ready(ctx.core),
                 Source::Watch(id) => watching::ready(ctx, *id)?,
             };
             if there {
@@ -134,7 +144,11 @@ impl Wait {
     fn awaited(&self) -> Vec<Awaited> {
         let awaited = |source: &Source| match source {
             Source::Process(awaited) | Source::Connection(awaited) => Some(*awaited),
-            Source::Pipe(_) | Source::Subscription(_) | Source::Websocket(_) | Source::Watch(_) => None,
+            Source::Pipe(_)
+            | Source::Subscription(_)
+            | Source::Websocket(_)
+            | Source::Terminal
+            | Source::Watch(_) => None,
         };
         self.sources.iter().filter_map(awaited).collect()
     }
@@ -146,6 +160,7 @@ impl Wait {
             | Source::Subscription(_)
             | Source::Process(_)
             | Source::Connection(_)
+            | Source::Terminal
             | Source::Websocket(_) => None,
         };
         let until = self.sources.iter().filter_map(due).fold(deadline, f64::min);
@@ -156,10 +171,18 @@ impl Wait {
             | Source::Subscription(_)
             | Source::Process(_)
             | Source::Connection(_)
+            | Source::Terminal
             | Source::Watch(_) => None,
         };
         let awaited: Vec<Awaited> =
             self.awaited().into_iter().chain(self.sources.iter().filter_map(bytes)).collect();
+        let for_keys = self.sources.iter().any(|source| matches!(source, Source::Terminal));
+        if for_keys {
+            // Nobody waits for both at once, so neither of them waits long.
+            let seconds = if awaited.is_empty() { seconds } else { seconds.min(MOST_BETWEEN) };
+            terminal::sleep(ctx.core, seconds);
+            return Ok(());
+        }
         if awaited.is_empty() {
             ctx.core.host.flush();
             ctx.core.host.sleep(seconds);
@@ -209,6 +232,7 @@ pub(super) fn over(
             Source::Connection(Awaited { number, .. }) | Source::Websocket(number) => {
                 sockets::allowed(ctx, number)?;
             }
+            Source::Terminal => terminal::allowed(ctx)?,
             Source::Pipe(_) | Source::Subscription(_) | Source::Watch(_) => {}
         }
         sources.push(source);
@@ -218,7 +242,12 @@ pub(super) fn over(
 }
 
 fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault> {
-    over(ctx, args, "ends of pipes, subscriptions, processes, connections, websockets and watches", |_| true)
+    over(
+        ctx,
+        args,
+        "ends of pipes, subscriptions, processes, connections, websockets, terminals and watches",
+        |_| true,
+    )
 }
 
 impl Resume for Select {

@@ -6,6 +6,10 @@ use policies::audit::Entry;
 pub trait Host {
     /// One `print`: text without its newline.
     fn print(&mut self, text: &str);
+    /// Text without the end of a line.
+    fn print_part(&mut self, text: &str) {
+        self.print(text);
+    }
     /// Text for standard error.
     fn eprint(&mut self, text: &str);
     /// A decision of the gate.
@@ -69,6 +73,14 @@ pub trait Host {
     /// Whether a person can be asked.
     fn interactive(&self) -> bool {
         false
+    }
+    /// Whether keys may come by standard input.
+    fn takes_keys(&self) -> bool {
+        false
+    }
+    /// What has come by standard input, after so many seconds at most: nothing, or `None` at its end.
+    fn keys(&mut self, _seconds: f64) -> Option<Vec<u8>> {
+        None
     }
     /// Whether errors are explained: then each is told with its [`Scene`].
     fn explains(&self) -> bool {
@@ -204,6 +216,18 @@ impl<H: Host + 'static> Host for std::rc::Rc<std::cell::RefCell<H>> {
     fn request(&mut self, act: &str, arguments: serde_json::Value) -> Result<serde_json::Value, String> {
         self.borrow_mut().request(act, arguments)
     }
+    fn print_part(&mut self, text: &str) {
+        self.borrow_mut().print_part(text);
+    }
+
+    fn takes_keys(&self) -> bool {
+        self.borrow().takes_keys()
+    }
+
+    fn keys(&mut self, seconds: f64) -> Option<Vec<u8>> {
+        self.borrow_mut().keys(seconds)
+    }
+
     fn interactive(&self) -> bool {
         self.borrow().interactive()
     }

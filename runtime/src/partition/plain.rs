@@ -62,6 +62,7 @@ impl Plain {
             | Request::Spawn(_)
             | Request::Process { .. }
             | Request::Connect(_)
+            | Request::Terminal { .. }
             | Request::Connection { .. }
             | Request::Await { .. }
             | Request::Body {}

@@ -31,6 +31,11 @@ impl Frames {
         self.full();
     }
 
+    pub(super) fn print_part(&mut self, text: &str) {
+        wire::encode_print_part(text, &mut self.waiting);
+        self.full();
+    }
+
     fn full(&mut self) {
         if self.waiting.len() >= BUFFER {
             self.flush();

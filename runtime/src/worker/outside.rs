@@ -7,9 +7,11 @@ use crate::partition::host::{Host, Scene};
 use policies::audit::Entry;
 use policies::broker::Request;
 use policies::wire::{self, Explain, Frame, Mode, WantFrame, Wanted};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::rand::GetRandomFlags;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +73,14 @@ impl Host for Outside {
             Mode::Run | Mode::Check | Mode::Needs | Mode::Repl => self.out.borrow_mut().print(text),
             Mode::Test if !self.verbose => {}
             Mode::Test | Mode::Conform => self.captured.push(text.to_owned()),
+        }
+    }
+
+    fn print_part(&mut self, text: &str) {
+        if self.mode == Mode::Run {
+            self.out.borrow_mut().print_part(text);
+        } else {
+            self.print(text);
         }
     }
 
@@ -171,6 +181,27 @@ impl Host for Outside {
 
     fn interactive(&self) -> bool {
         self.interactive
+    }
+
+    fn takes_keys(&self) -> bool {
+        self.interactive && self.mode == Mode::Run
+    }
+
+    fn keys(&mut self, seconds: f64) -> Option<Vec<u8>> {
+        self.out.borrow_mut().flush();
+        let input = std::io::stdin();
+        // Rounded up, so that the last part of a millisecond is no busy loop.
+        let milliseconds = (seconds * 1000.0).ceil().clamp(0.0, 1e6) as i64;
+        let timeout = Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 };
+        match rustix::event::poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Some(Vec::new()),
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+        let mut input = input.lock();
+        let bytes = input.fill_buf().ok()?.to_vec();
+        input.consume(bytes.len());
+        if bytes.is_empty() { None } else { Some(bytes) }
     }
 
     fn explains(&self) -> bool {

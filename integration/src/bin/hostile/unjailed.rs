@@ -123,6 +123,8 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
         if asked {
             let mut used = || Used { memory: 0, processes: 1, cpu: Millis(0) };
             broker.serve(&mut |entry| entries.push(entry), &mut used)?;
+            // Nobody's terminal is lent.
+            broker.answer_terminal(None)?;
         }
     }
 }
