@@ -133,7 +133,7 @@ fn talk(scene: &Scene, mut input: Input<'_>) {
     let ceiling = Ceiling::parse(&scopes[scope]).expect("a ceiling");
     let base = Base { workdir: top.clone(), home: None };
     let (notebooks, outside) = (Some(top.clone()), Outside::bare());
-    let mut broker = Broker::new(ours, Lent { ceiling, base, outer: Outer::nobody(), notebooks, children: None, outside });
+    let mut broker = Broker::new(ours, Lent { ceiling, base, outer: Outer::nobody(), notebooks, children: None, modules: None, outside });
     let mut id = 0_u32;
     let mut denied = 0_usize;
     while let Some(kind) = input.byte() {

@@ -18,6 +18,7 @@ mod connections;
 mod database;
 mod fetch;
 mod files;
+mod modules;
 mod processes;
 mod rate;
 mod running;
@@ -33,6 +34,7 @@ use database::{Got, Notebooks};
 use fetch::Outgoing;
 pub use fetch::{Model, Outside};
 use files::{Files, No};
+pub use modules::Modules;
 use nix::{errno::Errno, poll::PollFlags, unistd::ftruncate};
 use policies::{
     audit::{Entry, Origin},
@@ -73,6 +75,8 @@ pub struct Lent {
     pub notebooks: Option<String>,
     /// How children are started; `None`: not at all.
     pub children: Option<Children>,
+    /// Where a conversation's modules are found; `None`: they come with the program.
+    pub modules: Option<Box<dyn Modules>>,
     /// How the outside is reached.
     pub outside: Outside,
 }
@@ -86,6 +90,7 @@ pub struct Broker {
     socket: Option<OwnedFd>,
     files: Files,
     notebooks: Notebooks,
+    modules: Option<Box<dyn Modules>>,
     ceiling: Ceiling,
     base: Base,
     children: Option<Children>,
@@ -163,6 +168,7 @@ impl Broker {
             socket: Some(socket),
             files: Files::new(lent.ceiling.clone(), lent.base.clone(), lent.outer),
             notebooks: Notebooks::new(lent.notebooks, &lent.base),
+            modules: lent.modules,
             ceiling: lent.ceiling,
             base: lent.base,
             children: lent.children,
@@ -542,6 +548,7 @@ impl Broker {
             }
             Request::Source {} => child::collect(&mut self.source, raw).map(|()| Reply::of(Answer::Done)),
             Request::Body {} => self.outgoing.collect(raw).map(|()| Reply::of(Answer::Done)),
+            Request::Module { path } => modules::module(self.modules.as_mut(), &path),
             Request::Model {} => Reply::data(&self.outgoing.state()),
             Request::Process { number, act } => self.processes.act(number, act, raw),
             Request::RunProgram(_)

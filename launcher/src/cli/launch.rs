@@ -8,7 +8,7 @@ use super::{
     report::Destination,
 };
 use crate::{
-    broker::{Children, Lent, MOST_OUTPUT, Model, Nesting, Order, Outer, Outside},
+    broker::{Children, Lent, MOST_OUTPUT, Model, Modules, Nesting, Order, Outer, Outside},
     cgroup::{Cgroup, Entry},
     egress::Prepared,
     error::Error,
@@ -115,6 +115,8 @@ pub(super) struct Lending {
     pub(super) outer: Outer,
     /// The folder of the program's file: there its notebook is kept.
     pub(super) beside: Option<String>,
+    /// Where a conversation's modules are found.
+    pub(super) modules: Option<Box<dyn Modules>>,
     pub(super) fuel: Option<u64>,
     pub(super) heap: Option<u64>,
     pub(super) model: Option<Model>,
@@ -217,12 +219,18 @@ impl Lending {
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
         let (fuel, heap) = (header.fuel, header.heap);
         let (outer, beside, model, tokens) = (Outer::nobody(), None, None, None);
-        Some(Self { ceiling, base, profile, nesting, outer, beside, fuel, heap, model, tokens })
+        let modules = None;
+        Some(Self { ceiling, base, profile, nesting, outer, beside, modules, fuel, heap, model, tokens })
     }
 
     /// Below a program that may reach no more than that, and has so many tokens of models left.
     pub(super) fn below(self, outer: Outer, tokens: Option<u64>) -> Self {
         Self { outer, tokens, ..self }
+    }
+
+    /// With modules that are read when they are used.
+    pub(super) fn reading(self, modules: Box<dyn Modules>) -> Self {
+        Self { modules: Some(modules), ..self }
     }
 
     /// With a model to ask, if there is one.
@@ -243,7 +251,8 @@ impl Lending {
 }
 
 fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>, home: Option<OwnedFd>) -> io::Result<Lent> {
-    let Lending { ceiling, base, profile, nesting, outer, beside, fuel, heap, model, tokens } = lending;
+    let Lending { ceiling, base, profile, nesting, outer, beside, modules, fuel, heap, model, tokens } =
+        lending;
     let children = if ceiling.has(Capability::SandboxRun) || ceiling.has(Capability::Exec) {
         let groups = cgroup.map_or(Ok(Vec::new()), Cgroup::nesting)?;
         let limits = plan.limits.clone();
@@ -265,7 +274,7 @@ fn lent(lending: Lending, plan: &Plan, cgroup: Option<&Cgroup>, home: Option<Own
     // The variable that other clients of TLS know as well.
     let roots = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from);
     let outside = Outside::of(plan).with_roots(roots).with_model(model).within(tokens).in_network(home);
-    Ok(Lent { ceiling, base, outer, notebooks: beside, children, outside })
+    Ok(Lent { ceiling, base, outer, notebooks: beside, children, modules, outside })
 }
 
 /// The network that this process was in before a start took it to another: it goes back there when this is dropped, so that

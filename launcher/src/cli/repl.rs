@@ -16,8 +16,13 @@ use super::{
     lookup::Sockets,
     report::Destination,
     settings,
+    sources::Beside,
 };
-use crate::{broker::Nesting, error::Error, probe};
+use crate::{
+    broker::{Modules, Nesting},
+    error::Error,
+    probe,
+};
 use editor::Editor;
 use policies::wire::Mode;
 use std::io::{self, IsTerminal};
@@ -53,6 +58,11 @@ pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
     let terminal = io::stdout().is_terminal();
     header.interactive = terminal && run.common.stdin.is_none() && io::stdin().is_terminal();
     header.color = terminal && editor::colour_is_welcome();
+    let beside = Beside::of("<repl>", 0).map_err(|source| Error::File {
+        act: "open the working folder",
+        path: ".".to_owned(),
+        source,
+    })?;
     let destination = run.common.report.as_deref().map(Destination::open).transpose()?;
     let mut streams = Streams::of(&run.common, destination.as_ref())?;
     // Before the jail is made: nothing of it is in the editor's hands.
@@ -65,7 +75,10 @@ pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
         None
     };
     let extras = Extras {
-        lending: Lending::of(&request, Nesting::top(), &header).map(|lending| lending.asking(model)),
+        lending: Lending::of(&request, Nesting::top(), &header).map(|lending| {
+            let modules: Box<dyn Modules> = Box::new(beside);
+            lending.asking(model).reading(modules)
+        }),
         job: Some(program.job(header)?),
         ..Extras::default()
     };

@@ -6,6 +6,7 @@
 //! Invariant: only regular files are read, so that nothing waits and no device is opened; all texts together are bounded.
 //! Source: openat2(2), open(2) on O_PATH.
 
+use crate::broker::Modules;
 use crate::sys::{fd, openat2};
 use nix::{
     errno::Errno,
@@ -60,6 +61,12 @@ pub(super) struct Beside {
     /// What names of modules start with.
     prefix: String,
     left: usize,
+}
+
+impl Modules for Beside {
+    fn module(&mut self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        Self::module(self, path)
+    }
 }
 
 impl Beside {

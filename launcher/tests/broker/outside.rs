@@ -100,8 +100,15 @@ impl Given {
         };
         let (ceiling, base) = (request.ceiling().clone(), request.base().clone());
         let (notebooks, outside) = (Some(self.top()), Outside::of(&plan).in_network(home()));
-        let lent =
-            Lent { ceiling, base, outer: Outer::nobody(), notebooks, children: Some(children), outside };
+        let lent = Lent {
+            ceiling,
+            base,
+            outer: Outer::nobody(),
+            notebooks,
+            children: Some(children),
+            modules: None,
+            outside,
+        };
         run(plan, lent, job)
     }
 }
@@ -355,7 +362,15 @@ impl Given {
         let (ceiling, outside) = (Ceiling::parse("file").unwrap(), Outside::of(&plan));
         run(
             plan,
-            Lent { ceiling, base, outer: Outer::nobody(), notebooks: None, children: None, outside },
+            Lent {
+                ceiling,
+                base,
+                outer: Outer::nobody(),
+                notebooks: None,
+                children: None,
+                modules: None,
+                outside,
+            },
             job,
         )
     }

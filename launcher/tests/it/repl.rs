@@ -83,6 +83,49 @@ fn the_ceiling_holds_and_what_it_covers_is_granted() {
 }
 
 #[test]
+fn a_module_of_the_folder_is_used_and_none_beside_it() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("in")).unwrap();
+    for (name, text) in [
+        (
+            "in/m.syn",
+            "use \"deep/n.syn\" as n\nexport task twice(x)\n    give n.two * x\nexport let count be 0\nprint(\"loaded\")\n",
+        ),
+        ("in/deep/n.syn", "export let two be 2\n"),
+        ("in/bad.syn", "let x be\n"),
+        ("in/note.txt", "export let x be 1\n"),
+        ("out.syn", "export let secret be 1\n"),
+    ] {
+        fs::create_dir_all(folder.path().join("in/deep")).unwrap();
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    symlink("../out.syn", folder.path().join("in/link.syn")).unwrap();
+    let input = "use \"m.syn\" as m\nm.twice(21)\nlet f be m.twice\nf(2)\nuse \"m.syn\" as again\nagain.twice(3)\n\
+                 use \"bad.syn\" as b\nuse \"../out.syn\" as o\nuse \"link.syn\" as l\nuse \"note.txt\" as t\nuse \"none.syn\" as q\n1 + 1\n";
+    let mut command = command(&folder, &["--cap-set", "stdout"]);
+    let mut child = command
+        .current_dir(folder.path().join("in"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(out, "loaded\n42\n4\n6\n2\n", "{err}");
+    for wanted in [
+        "bad.syn:1:",
+        "<repl:8>:1:1: module path escapes the importing directory",
+        "<repl:9>:1:1: Module not found: 'link.syn'",
+        "<repl:10>:1:5: module path must end in '.syn'",
+        "<repl:11>:1:1: Module not found: 'none.syn'",
+    ] {
+        assert!(err.contains(wanted), "{wanted}: {err}");
+    }
+}
+
+#[test]
 fn limits_hold() {
     let loops = "let n be 0\nwhile true\n    set n to n + 1\nprint(\"never\")\n";
     let (code, out, err) = piped(&["--fuel", "100000"], loops);

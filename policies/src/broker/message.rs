@@ -108,6 +108,7 @@ pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
         | Request::Look { path: at }
         | Request::List { path: at }
         | Request::MakeFolder { path: at }
+        | Request::Module { path: at }
         | Request::Remove { path: at, .. } => path(at).map(|()| false)?,
         Request::Database { path: at, .. } | Request::Notebook { name: at, .. } => {
             path(at).map(|()| false)?

@@ -68,6 +68,11 @@ pub enum Request {
         /// What with it.
         act: Act,
     },
+    /// The text of a module that a conversation uses.
+    Module {
+        /// From the folder that it was begun in.
+        path: String,
+    },
     /// The raw bytes are the next piece of a child's source.
     Source {},
     /// Runs the collected source in a jail of its own.

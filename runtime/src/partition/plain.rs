@@ -56,7 +56,8 @@ impl Plain {
             Request::Notebook { name, part, act } => {
                 database(&self.folder.join(format!(".synsema/state/{name}.db")), *part, *act)
             }
-            Request::Source {}
+            Request::Module { .. }
+            | Request::Source {}
             | Request::RunProgram(_)
             | Request::RunCommand(_)
             | Request::Spawn(_)

@@ -76,6 +76,31 @@ pub fn load(source: Source, loader: &mut dyn Loader) -> Result<Program, Failure>
     }
 }
 
+/// Adds the modules that an entry of a conversation uses to its program: their numbers by the paths in its `use` lines. `done` has
+/// those of earlier entries.
+///
+/// # Errors
+/// Everything found wrong with one of them; `program` has their sources.
+pub(super) fn modules_of(
+    program: &mut Program,
+    done: &mut HashMap<String, u32>,
+    (body, file): (&Block, u32),
+    loader: &mut dyn Loader,
+) -> Result<HashMap<Rc<str>, u32>, Vec<LoadError>> {
+    let mut loading = Loading {
+        loader,
+        program: std::mem::take(program),
+        path: Vec::new(),
+        done: std::mem::take(done),
+        warnings: Vec::new(),
+        checking: false,
+    };
+    let found = loading.modules(body, "", file);
+    *program = loading.program;
+    *done = loading.done;
+    found
+}
+
 /// Reads a program without keeping it; the warnings, as `file:line:column: message`.
 ///
 /// # Errors

@@ -6,19 +6,23 @@
 //! Invariant: an error ends its entry and nothing else. What an entry bound before it failed stays bound.
 
 use super::ast::{Name, StmtKind};
+use super::load::{self, Loader};
 use super::resolve::{self, Known};
 use super::token::{Piece, Sym, Tok, is_keyword};
 use super::{compile, lexer, parser};
+use crate::broker::Reply;
 use crate::bytecode::Program;
 use crate::diagnostic;
 use crate::error::LoadError;
 use crate::partition::host::Host;
-use crate::partition::{Core, Entered, Settings, heap::Meter};
+use crate::partition::{Core, Entered, ModuleState, Settings, heap::Meter};
 use crate::source::Source;
 use crate::vm::Machine;
 use crate::vm::render;
 use crate::vm::trap::Stop;
 use crate::vm::value::Value;
+use crate::worker::join;
+use policies::broker::{By, Request};
 use policies::wire::{EndFrame, ErrorFrame};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -104,6 +108,8 @@ pub struct Session {
     entered: Entered,
     /// Every name of the top level with its global.
     names: HashMap<Rc<str>, u32>,
+    /// Every module with its number.
+    modules: HashMap<String, u32>,
     entries: u32,
     /// Agents whose errors were told.
     told: BTreeSet<String>,
@@ -116,7 +122,15 @@ impl Session {
     pub fn new(settings: Settings, host: Box<dyn Host>) -> Self {
         let entered = Entered::new(Meter::new(settings.heap));
         let machine = Machine::new(Core::new(Rc::new(Program::default()), settings, host));
-        Self { machine, entered, names: HashMap::new(), entries: 0, told: BTreeSet::new(), over: None }
+        Self {
+            machine,
+            entered,
+            names: HashMap::new(),
+            modules: HashMap::new(),
+            entries: 0,
+            told: BTreeSet::new(),
+            over: None,
+        }
     }
 
     /// Evaluates one entry.
@@ -129,9 +143,8 @@ impl Session {
         program.sources.push(source);
         let shows = match self.compile(&mut program, text, file) {
             Ok(shows) => shows,
-            Err(mut errors) => {
-                for error in &mut errors {
-                    error.file = file;
+            Err(errors) => {
+                for error in &errors {
                     answer.errors.push(diagnostic::of_load(error, &program.sources));
                 }
                 return answer;
@@ -139,6 +152,7 @@ impl Session {
         };
         let core = &mut self.machine.core;
         core.globals.resize(program.globals.len(), Value::Unbound);
+        core.modules.resize_with(program.modules.len(), || ModuleState::Waiting);
         core.program = Rc::new(program);
         core.deadline = None;
         let top = core.program.top;
@@ -159,12 +173,15 @@ impl Session {
         text: &str,
         file: u32,
     ) -> Result<Option<u32>, Vec<LoadError>> {
-        let mut body = parser::parse(text, false)?.body;
-        if let Some(used) = body.iter().find(|stmt| matches!(stmt.kind, StmtKind::Use(..))) {
-            let message =
-                "`use` works in a program, not in a conversation: a module is a file, and none is here";
-            return Err(vec![LoadError::parse(used.at, message)]);
-        }
+        let own = |mut errors: Vec<LoadError>| {
+            errors.iter_mut().for_each(|error| error.file = file);
+            errors
+        };
+        let mut body = parser::parse(text, false).map_err(own)?.body;
+        // What is wrong with one of them leaves nothing behind.
+        let mut done = self.modules.clone();
+        let mut loader = Files { core: &mut self.machine.core };
+        let modules = load::modules_of(program, &mut done, (&body, file), &mut loader)?;
         let shows = body.len() == 1 && matches!(body[0].kind, StmtKind::Expr(_));
         if shows {
             let at = body[0].at;
@@ -182,7 +199,8 @@ impl Session {
             }
         }
         if self.names.len() + fresh.len() > MAX_NAMES {
-            return Err(vec![LoadError::parse(0, format!("a conversation has at most {MAX_NAMES} names"))]);
+            let message = format!("a conversation has at most {MAX_NAMES} names");
+            return Err(own(vec![LoadError::parse(0, message)]));
         }
         let globals = &self.machine.core.globals;
         let is_bound = |slot: u32| globals.get(slot as usize).is_some_and(|v| !matches!(v, Value::Unbound));
@@ -196,10 +214,11 @@ impl Session {
         known.sort_by_key(|known| known.slot);
         let placed = program.globals.len();
         let resolved = resolve::resolve(&body, &known);
-        let info = compile::compile(program, &body, &resolved, file, &HashMap::new(), &known, true)?;
+        let info = compile::compile(program, &body, &resolved, file, &modules, &known, true).map_err(own)?;
         // What is left are names of builtins that this entry binds.
         fresh.extend(program.globals.iter().cloned().zip(0..).skip(placed));
         self.names.extend(fresh);
+        self.modules = done;
         program.top = info.top;
         Ok(if shows { self.names.get(LAST).copied() } else { None })
     }
@@ -259,6 +278,29 @@ impl Session {
         drop(self.machine);
         let meter = self.entered.leave();
         (EndFrame { exit, fuel, heap_peak: meter.peak(), trap, llm_tokens: 0 }, answer.errors)
+    }
+}
+
+/// Modules of the folder that the conversation was begun in, by way of whoever may open them.
+struct Files<'c> {
+    core: &'c mut Core,
+}
+
+impl Loader for Files<'_> {
+    fn load(&mut self, importer: &str, path: &str) -> Result<(String, String), String> {
+        let name = join(importer, path, importer.is_empty())?;
+        match self.core.host.broker(&Request::Module { path: name.clone() }, &[]) {
+            Ok(Reply::Json(bytes)) => match String::from_utf8(bytes) {
+                Ok(text) => Ok((name, text)),
+                Err(_) => Err(format!("Module '{path}' is not UTF-8")),
+            },
+            Ok(Reply::Refused(refused)) if matches!(refused.by, By::Kernel(_)) => {
+                Err(format!("Module not found: '{path}'"))
+            }
+            Ok(Reply::Refused(refused)) => Err(format!("Module '{path}' can't be used: {}", refused.why)),
+            Ok(_) => Err(format!("Module '{path}' can't be used: the supervisor's answer makes no sense")),
+            Err(why) => Err(format!("Module '{path}' can't be used: failed to {why}")),
+        }
     }
 }
 

@@ -99,8 +99,15 @@ fn serve(socket: OwnedFd, base: Base) -> Result<Vec<Entry>, Box<dyn Error>> {
         home: None,
     };
     let (ceiling, outside) = (Ceiling::everything(), Outside::bare());
-    let lent =
-        Lent { ceiling, base, outer: Outer::nobody(), notebooks: None, children: Some(children), outside };
+    let lent = Lent {
+        ceiling,
+        base,
+        outer: Outer::nobody(),
+        notebooks: None,
+        children: Some(children),
+        modules: None,
+        outside,
+    };
     let mut broker = Broker::new(socket, lent);
     let mut entries = Vec::new();
     loop {
