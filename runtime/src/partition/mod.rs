@@ -344,6 +344,9 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         crate::builtins::database::close_all(self);
+        for stack in std::mem::take(&mut self.exact.tasks.spare) {
+            crate::vm::tasks::stacks::give(stack);
+        }
         // Captured variables may hold one another: emptied one by one, everything goes.
         for cell in self.cells.take() {
             if let Some(cell) = cell.upgrade() {

@@ -83,8 +83,8 @@ pub(super) struct Resolved {
     pub(super) declared: Vec<u16>,
     pub(super) globals: Vec<Rc<str>>,
     /// Functions of the top level, and the globals that hold them with the functions' numbers.
-    pub(super) top_functions: HashSet<u32>,
-    pub(super) fixed_globals: HashMap<u32, u32>,
+    pub(super) top_functions: HashSet<u32, Seed>,
+    pub(super) fixed_globals: HashMap<u32, u32, Seed>,
 }
 
 #[derive(Clone, Copy)]

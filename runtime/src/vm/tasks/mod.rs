@@ -7,6 +7,7 @@
 //! [`still`] is for a partition in which nothing happens, which can be saved.
 
 mod actors;
+pub(crate) mod stacks;
 pub(crate) mod still;
 mod turns;
 mod waiting;
@@ -281,7 +282,7 @@ pub(crate) struct Tasks {
     tasks: u32,
     actors: u32,
     current: Option<Rc<Shared>>,
-    spare: Vec<Vec<Value>>,
+    pub(crate) spare: Vec<Vec<Value>>,
     /// Tasks of handlers that have ended and that nobody knows, with their turns.
     used: Vec<Rc<Shared>>,
     /// What a wait was told with, for the next one.

@@ -1,7 +1,7 @@
 //! Turns: the scheduler takes what is ready, in order, until nothing is and nothing can come.
 
 use super::actors::bytes;
-use super::{Call, MANY, Payload, Ready, State, Strand, Task, Turn, as_actor, as_task};
+use super::{Call, MANY, Payload, Ready, State, Strand, Task, Turn, as_actor, as_task, stacks};
 use crate::partition::Core;
 use crate::vm::frame::Ret;
 use crate::vm::machine::Machine;
@@ -171,7 +171,7 @@ impl Machine {
         args: impl IntoIterator<Item = Value>,
         place: (u32, u32),
     ) -> Result<(), Fault> {
-        self.stack = self.core.exact.tasks.spare.pop().unwrap_or_default();
+        self.stack = self.core.exact.tasks.spare.pop().unwrap_or_else(stacks::take);
         self.room(0);
         let mut count = 0;
         for arg in args {
