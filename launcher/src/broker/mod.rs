@@ -13,6 +13,7 @@
 
 mod anchor;
 mod awaiting;
+mod beside;
 mod child;
 mod connections;
 mod database;
@@ -25,7 +26,7 @@ mod running;
 
 use crate::sys::{memory_file, socket};
 pub use anchor::Outer;
-use awaiting::{Awaiting, Handles};
+use awaiting::Awaiting;
 use child::Caller;
 pub use child::{Children, CommandStreams, Kept, MOST_OUTPUT, Nesting, Order, Used, Words};
 use connections::Connections;
@@ -35,14 +36,14 @@ use fetch::Outgoing;
 pub use fetch::{Model, Outside};
 use files::{Files, No};
 pub use modules::Modules;
-use nix::{errno::Errno, poll::PollFlags, unistd::ftruncate};
+use nix::{errno::Errno, unistd::ftruncate};
 use policies::{
     audit::{Entry, Origin},
     broker::{self, Answer, Breach, Child, Command, MOST_MESSAGE, MOST_PIECE, Message, Request},
     capability::Capability,
     ceiling::Ceiling,
     layer::Layer,
-    process::{Spawn, Window},
+    process::Spawn,
     scope::{Base, Target},
     terminal,
 };
@@ -331,22 +332,6 @@ impl Broker {
         self.send(id, reply)
     }
 
-    /// What is asked of the caller's terminal; whoever has it answers.
-    pub(crate) fn asks_terminal(&self) -> Option<terminal::Act> {
-        self.of_terminal.map(|(_, act)| act)
-    }
-
-    /// The terminal's size is the answer; `None`: there is none.
-    ///
-    /// # Errors
-    /// As [`serve`](Self::serve).
-    pub fn answer_terminal(&mut self, window: Option<Window>) -> Result<(), Breach> {
-        let Some((id, _)) = self.of_terminal.take() else { return Ok(()) };
-        self.bucket.take(1);
-        let reply = Reply::data(&window).unwrap_or_else(|no| Reply::of(Answer::Refused(no.refused)));
-        self.send(id, reply)
-    }
-
     /// Tokens of the model that were used.
     pub(crate) fn tokens(&self) -> u64 {
         self.outgoing.tokens()
@@ -476,53 +461,6 @@ impl Broker {
             .and_then(|children| processes.spawn(id, spawn, children, self.caller(outer, used)));
         self.processes = processes;
         begun
-    }
-
-    /// What of the processes and connections beside the program has to be polled.
-    pub(crate) fn processes<'a>(&'a self, each: &mut dyn FnMut(BorrowedFd<'a>, PollFlags)) {
-        self.processes.watched(each);
-        self.connections.watched(each);
-        if let Some(awaiting) = &self.awaiting {
-            awaiting.watched(&self.handles(), each);
-        }
-    }
-
-    fn handles(&self) -> Handles<'_> {
-        Handles { processes: &self.processes, connections: &self.connections }
-    }
-
-    /// When something of them is due by the clock.
-    pub(crate) fn processes_until(&self) -> Option<Instant> {
-        let awaiting = self.awaiting.as_ref().map(|awaiting| awaiting.until(&self.handles()));
-        [self.processes.until(), self.connections.until(), awaiting].into_iter().flatten().min()
-    }
-
-    /// The program has ended, so they do; gives the processor time that they used.
-    pub(crate) fn end_processes(&mut self) -> Duration {
-        self.processes.end()
-    }
-
-    /// Something of them is there, or due.
-    ///
-    /// # Errors
-    /// As [`serve`](Self::serve).
-    pub(crate) fn processes_turn(
-        &mut self,
-        now: Instant,
-        tell: &mut dyn FnMut(Entry),
-        spent: &mut dyn FnMut(Duration),
-    ) -> Result<(), Breach> {
-        let of_processes = self.processes.turn(now, tell, spent);
-        let of_connections = self.connections.turn(now, tell);
-        let awaited = self.awaiting.as_ref().and_then(|awaiting| awaiting.turn(&self.handles(), now));
-        if awaited.is_some() {
-            self.awaiting = None;
-        }
-        // One request at a time is waited for, so one of them at most.
-        let Some((id, reply)) = of_processes.or(of_connections).or(awaited) else { return Ok(()) };
-        let reply = reply.unwrap_or_else(|no| refusal(no, tell));
-        self.bucket.take(reply.cost);
-        self.send(id, reply)
     }
 
     fn act(&mut self, what: Request, raw: &[u8]) -> Result<Reply, No> {

@@ -6,6 +6,7 @@
 //! Invariant: within a turn the program's end is seen before the clock is looked at, and both before any output.
 //! Invariant: nothing in a turn waits but the one poll.
 
+mod keys;
 mod report;
 mod wait;
 
@@ -30,12 +31,11 @@ use crate::{
     jail::{ExitRecord, Running},
     sys::pidfd,
 };
-use nix::{errno::Errno, sys::signal::Signal, unistd::isatty};
+use nix::{errno::Errno, sys::signal::Signal};
 use policies::{
     broker::Breach,
     plan::{Payload, Plan, Stream},
     report::Report,
-    terminal as terminal_of,
     wire::WantFrame,
 };
 use std::{
@@ -127,7 +127,7 @@ impl<'p> Watch<'p> {
             (Some(_), Stream::Closed) => (None, AtEnd::Close),
             (None, _) => (streams.stdin, AtEnd::Close),
         };
-        let keys = keys_of(plan, &wants);
+        let keys = keys::keys_of(plan, &wants);
         let (stdout, stderr) = match plan.stdout {
             Stream::Relayed => (wants.stdout, wants.stderr),
             Stream::Closed => (Sink::Nowhere, Sink::Nowhere),
@@ -494,29 +494,6 @@ impl<'p> Watch<'p> {
         }
     }
 
-    /// The runtime asks for something of the caller's terminal.
-    fn of_terminal(&mut self, act: terminal_of::Act) -> Result<(), Breach> {
-        let input = self.keys.as_ref().and_then(Source::file);
-        let window = match (act, input) {
-            (terminal_of::Act::Open, Some(input)) => {
-                let caller = CallerTerminal::of(input, Manner::Keys);
-                if let Some(caller) = &caller {
-                    caller.enter();
-                }
-                let window = caller.as_ref().and_then(CallerTerminal::window);
-                self.caller = caller.filter(|_| window.is_some());
-                window
-            }
-            (terminal_of::Act::Size, Some(_)) => self.caller.as_ref().and_then(CallerTerminal::window),
-            (terminal_of::Act::Close, Some(_)) => {
-                self.caller = None;
-                None
-            }
-            (_, None) => None,
-        };
-        self.broker.as_mut().map_or(Ok(()), |broker| broker.answer_terminal(window))
-    }
-
     /// A program that the runtime started has ended.
     fn child(&mut self) {
         let Some(broker) = &mut self.broker else { return };
@@ -623,14 +600,6 @@ impl<'p> Watch<'p> {
         // ESRCH: it has ended already.
         let _ = pidfd::send_signal(self.init.as_fd(), Signal::SIGKILL);
     }
-}
-
-/// Where keys come from: the caller's own input, if a program of a language may read it and nobody else does.
-fn keys_of(plan: &Plan, wants: &Wants) -> Option<Source> {
-    let of_language = plan.payload == Payload::Runtime && plan.stdin == Stream::Relayed;
-    let of_caller = matches!((&wants.stdin, &wants.stdout), (Source::Caller, Sink::Stdout));
-    let printed = wants.stdout.file().is_some_and(|out| isatty(out) == Ok(true));
-    (of_language && of_caller && wants.person.is_none() && printed).then_some(Source::Caller)
 }
 
 /// Passes bytes to the lines that are kept, if any are.
