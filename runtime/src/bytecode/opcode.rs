@@ -188,6 +188,10 @@ pub enum Op {
     SetField,
     /// `Path of b keys from R[d & 255] in the root given by the next instruction's place = R[a]`
     SetPath,
+    /// If `R[a]` is what is at the path of b keys from `R[d & 255]` in the root given by the next instruction's place,
+    /// and nobody else holds it, the path lets go of it. A `CallTaken` and a `SetPath` follow, or (d >> 16 > 0) sums
+    /// with the terms from `R[d >> 8 & 255]`
+    TakePath,
     /// `R[a] = append(R[a], R[b]), in place`
     Append,
     /// `R[a] = R[a] + R[b] + … (d terms), texts in place`

@@ -590,33 +590,25 @@ impl Machine {
                         tri!(result);
                     }
                     Op::SetPath => {
-                        let value = std::mem::take(&mut r!(ins.a));
-                        let first = ins.d as usize & 255;
-                        let keys: Vec<Value> =
-                            regs[first..first + usize::from(ins.b)].iter_mut().map(std::mem::take).collect();
+                        let place = code[pc];
+                        let up = self.frames.last().map(captured);
+                        // An error stands at the path.
+                        tri!(places::set_path(regs, ins, place, &mut self.core, up));
+                        pc += 1;
+                    }
+                    Op::TakePath => {
                         let place = code[pc];
                         pc += 1;
                         let up = self.frames.last().map(captured);
-                        let result = places::set_path(regs, &keys, value, place, &mut self.core, up);
-                        // The error stands at the path, one instruction back.
-                        if result.is_err() {
-                            pc -= 1;
-                        }
-                        tri!(result);
+                        places::take_path(regs, ins, place, &mut self.core, up);
                     }
                     Op::SumInto => {
                         self.core.fuel = fuel;
                         let result = steps::sum_into(regs, ins, &mut self.core);
                         fuel = self.core.fuel;
                         if let Err(fault) = result {
-                            let back = code[pc];
-                            places::put_back(
-                                regs,
-                                ins.a,
-                                back,
-                                &mut self.core,
-                                self.frames.last().map(captured),
-                            );
+                            let up = self.frames.last().map(captured);
+                            places::put_back(regs, ins.a, (code[pc], None), &mut self.core, up);
                             fail!(fault);
                         }
                     }
@@ -712,6 +704,16 @@ impl Machine {
                         let first = usize::from(ins.a);
                         let count = usize::from(ins.b);
                         if builtin.positional != 255 && count > usize::from(builtin.positional) {
+                            if ins.op == Op::CallTaken {
+                                let up = self.frames.last().map(captured);
+                                places::put_back(
+                                    regs,
+                                    ins.a,
+                                    (code[pc], code.get(pc + 1)),
+                                    &mut self.core,
+                                    up,
+                                );
+                            }
                             fail!(raised(steps::too_many(builtin, count)));
                         }
                         if let Run::Exact(run) = builtin.run {
@@ -780,9 +782,14 @@ impl Machine {
                             }
                             Err(fault) => {
                                 if ins.op == Op::CallTaken {
-                                    let back = code[pc];
                                     let up = self.frames.last().map(captured);
-                                    places::put_back(regs, ins.a, back, &mut self.core, up);
+                                    places::put_back(
+                                        regs,
+                                        ins.a,
+                                        (code[pc], code.get(pc + 1)),
+                                        &mut self.core,
+                                        up,
+                                    );
                                 }
                                 for value in &mut regs[first..first + count] {
                                     *value = Value::Nothing;

@@ -73,6 +73,66 @@ pub(crate) fn set(root: &mut Value, keys: &[Value], value: Value, core: &mut Cor
     Ok(())
 }
 
+/// Looks at the end of a path whose parts nobody else holds.
+fn unshared<T>(
+    root: &mut Value,
+    keys: &[Value],
+    core: &mut Core,
+    inner: impl FnOnce(&mut Value) -> T,
+) -> Option<T> {
+    if let Value::Other(o) = &*root
+        && let Other::Module(module) = &o.inner
+    {
+        let (first, rest) = keys.split_first()?;
+        let slot = *module.exports.get(first.as_text()?)? as usize;
+        let mut variable = std::mem::take(&mut core.globals[slot]);
+        let result = unshared(&mut variable, rest, core, inner);
+        core.globals[slot] = variable;
+        return result;
+    }
+    let mut at = root;
+    for key in keys {
+        at = match at {
+            Value::List(list) => {
+                let index = position(key, list.items().len(), "list").ok()?;
+                Rc::get_mut(list)?.slot(index)?
+            }
+            Value::Map(map) => Rc::get_mut(map)?.slot(&key_text(key)?)?,
+            Value::Record(record) => {
+                let index = record.field(key.as_text()?)?;
+                &mut Rc::get_mut(record)?.values[index]
+            }
+            _ => return None,
+        };
+    }
+    Some(inner(at))
+}
+
+/// Leaves `mark` at the end of a path if `held` is the very object there and the parts above are nobody else's: a
+/// change of it would be a change of a copy otherwise, and so it stays one.
+pub(crate) fn let_go(root: &mut Value, keys: &[Value], held: &Value, mark: Value, core: &mut Core) {
+    unshared(root, keys, core, |end| {
+        let same = match (&*end, held) {
+            (Value::List(a), Value::List(b)) => Rc::ptr_eq(a, b),
+            (Value::Map(a), Value::Map(b)) => Rc::ptr_eq(a, b),
+            (Value::Text(a), Value::Text(b)) => Rc::ptr_eq(a, b),
+            _ => false,
+        };
+        if same {
+            *end = mark;
+        }
+    });
+}
+
+/// Writes a value where [`let_go`] left an unbound mark; anywhere else nothing happens.
+pub(crate) fn give_back(root: &mut Value, keys: &[Value], value: Value, core: &mut Core) {
+    unshared(root, keys, core, |end| {
+        if matches!(end, Value::Unbound) {
+            *end = value;
+        }
+    });
+}
+
 fn check(root: &Value, keys: &[Value]) -> Result<(), Fault> {
     let mut at = root;
     for (i, key) in keys.iter().enumerate() {

@@ -226,7 +226,7 @@ fn mixed(op: Arith, a: &Value, b: &Value) -> Option<f64> {
 }
 
 /// Whether `a + b` can't fail and may reuse `a`.
-fn sums(a: &Value, b: &Value) -> bool {
+pub(super) fn sums(a: &Value, b: &Value) -> bool {
     match a {
         Value::Text(_) | Value::Short(_) => {
             matches!(b, Value::Text(_) | Value::Short(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_))

@@ -102,3 +102,42 @@ fn every_byte_comes_back() {
     Given::program(program).run();
     assert_eq!(format!("{before:?}"), format!("{:?}", runtime::partition::heap::current()));
 }
+
+/// Fuel pays for what is allocated too, so that a copy each turn shows as a square.
+#[test]
+fn growing_along_a_path_costs_the_same_each_turn() {
+    let text = "a text that is longer than a short one";
+    for (before, turn, module) in [
+        ("let m be {\"xs\": []}", "set m.xs to append(m.xs, i)", ""),
+        ("let m be {\"xs\": []}", "set m[\"xs\"] to m[\"xs\"] + [i]", ""),
+        ("let m be {\"xs\": []}", "set m.xs to m.xs + [i] + [i]", ""),
+        ("let m be {\"xs\": []}", "set m.xs to insert(m.xs, length(m.xs), i)", ""),
+        ("let m be [[]]", "set m[0] to append(m[0], i)", ""),
+        ("let m be [[]]", "set m[0 - 1] to m[0 - 1] + [i]", ""),
+        ("let m be {\"t\": \"\"}", &format!("set m.t to m.t + \"{text}\""), ""),
+        ("let m be {\"c\": {}}", "set m.c to merge(m.c, {i: i})", ""),
+        ("let m be {\"a\": {\"b\": [1, []]}}", "set m.a.b[1] to append(m.a.b[1], i)", ""),
+        ("let m be {\"a\": {\"b\": [1, []]}}", "set m.a.b[1] to m.a.b[1] + [i]", ""),
+        ("type T\n    xs: list\nlet m be T([])", "set m.xs to append(m.xs, i)", ""),
+        ("type T\n    xs: list\nlet m be [T([])]", "set m[0].xs to xs of m[0] + [i]", ""),
+        // A global, because a task writes it; a captured variable; one of a task's own.
+        ("let m be {\"xs\": []}\ntask f(i)\n    set m.xs to append(m.xs, i)", "f(i)", ""),
+        ("let m be {\"xs\": []}\ntask f(i)\n    set m.xs to m.xs + [i]", "f(i)", ""),
+        (
+            "task maker()\n    let m be {\"xs\": []}\n    task f(i)\n        set m.xs to append(m.xs, i)\n    give f\nlet f be maker()",
+            "f(i)",
+            "",
+        ),
+        ("use \"./m.syn\" as m", "set m.X to append(m.X, i)", "export let X be []\n"),
+        ("use \"./m.syn\" as m", "set m.X.b to m.X.b + [i]", "export let X be {\"b\": []}\n"),
+    ] {
+        let cost = |turns: u32| {
+            let program = format!("{before}\neach i in range({turns})\n    {turn}\n");
+            let ran = Given::program(&program).module("m.syn", module).run();
+            assert_eq!(ran.errors, Vec::<String>::new(), "{program}");
+            ran.end().fuel
+        };
+        let (some, more) = (cost(2000), cost(4000));
+        assert!(more < some * 5 / 2, "{before} … {turn}: {some}, then {more}");
+    }
+}

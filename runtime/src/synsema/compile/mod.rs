@@ -5,6 +5,7 @@
 
 mod call;
 mod expr;
+mod path;
 mod pattern;
 mod set;
 mod stmt;

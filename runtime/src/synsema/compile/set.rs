@@ -54,7 +54,7 @@ impl Compiler<'_> {
     }
 
     /// The place to write, chosen at run time if an inner one may be unbound; `then` writes it.
-    fn choose(&mut self, name: &Name, mut then: impl FnMut(&mut Self, Place)) {
+    pub(super) fn choose(&mut self, name: &Name, mut then: impl FnMut(&mut Self, Place)) {
         let candidates = self.candidates(name).to_vec();
         self.at(name.at);
         let mut ends = Vec::new();
@@ -145,7 +145,7 @@ impl Compiler<'_> {
     }
 
     /// Whether evaluating the expression can't see or change the variable that is held elsewhere meanwhile.
-    fn alone(&self, e: &Expr, place: Place) -> bool {
+    pub(super) fn alone(&self, e: &Expr, place: Place) -> bool {
         match &e.kind {
             ExprKind::Nothing
             | ExprKind::Bool(_)
@@ -230,58 +230,5 @@ impl Compiler<'_> {
             Place::Up(u) => self.emit(Op::SetUp, from, u, 0),
             Place::Global(g) => self.emit(Op::SetGlobal, from, 0, g),
         };
-    }
-
-    fn set_path(&mut self, target: &Target, value: &Expr) {
-        let count = target.path.len();
-        if let ([one], [step]) = (self.candidates(&target.root), &target.path[..])
-            && one.certain
-        {
-            let (scope, var) = (one.scope, one.var);
-            if let Place::Reg(r) = self.place(scope, var) {
-                match &step.kind {
-                    StepKind::Index(index) => {
-                        let k = self.operand(index);
-                        let v = self.operand(value);
-                        self.at(step.at);
-                        self.emit(Op::SetIndex, r, k, u32::from(v));
-                    }
-                    StepKind::Field(name) => {
-                        let v = self.operand(value);
-                        let k = self.text_const(name);
-                        self.at(step.at);
-                        self.emit(Op::SetField, r, v, k);
-                    }
-                    _ => {}
-                }
-                return;
-            }
-        }
-        let keys = self.b().next as u8;
-        for step in &target.path {
-            let r = self.temp();
-            match &step.kind {
-                StepKind::Index(index) => self.expr_to(index, r),
-                StepKind::Field(name) | StepKind::Of(name) => {
-                    let k = self.text_const(name);
-                    self.emit(Op::Const, r, 0, k);
-                }
-                StepKind::Call(_) => {}
-            }
-        }
-        let v = self.temp();
-        self.expr_to(value, v);
-        let at = target.path.last().map_or(target.root.at, |s| s.at);
-        self.choose(&target.root, |c, place| {
-            c.at(at);
-            c.emit(Op::SetPath, v, count as u8, u32::from(keys));
-            // Never executed: it says where the root is.
-            match place {
-                Place::Reg(r) => c.emit(Op::Move, r, 0, 0),
-                Place::Cell(r) => c.emit(Op::SetCell, 0, r, 0),
-                Place::Up(u) => c.emit(Op::SetUp, 0, u, 0),
-                Place::Global(g) => c.emit(Op::SetGlobal, 0, 0, g),
-            };
-        });
     }
 }
