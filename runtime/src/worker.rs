@@ -134,19 +134,12 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
         Mode::Test => test(program, settings, host, out),
         Mode::Conform => {
             let (outcome, board) = program::run_swarm(program, settings, Box::new(host.clone()));
-            let errors: Vec<&str> = outcome.errors.iter().map(|e| e.text.as_str()).collect();
-            let mut line = serde_json::json!({
-                "ok": outcome.end.exit == 0,
-                "out": host.borrow().captured,
-                "err": errors,
-            });
-            if swarm && let (Some(line), serde_json::Value::Object(board)) = (line.as_object_mut(), board) {
-                line.extend(board);
-            }
+            tell(out, &outcome.errors, explained, &[], &Scene::default());
             let mut out = out.borrow_mut();
-            out.send(&Frame::Print(line.to_string()));
-            let end = EndFrame { exit: 0, ..outcome.end };
-            finish(&mut out, &end)
+            if swarm {
+                out.send(&Frame::Print(board.to_string()));
+            }
+            finish(&mut out, &outcome.end)
         }
     }
 }
@@ -266,7 +259,6 @@ fn scua(
         memory: header.heap,
         virtual_time: header.deterministic || header.virtual_time,
     };
-    let mode = header.mode;
     let save = if header.save { scua::program::Save::Yes } else { scua::program::Save::No };
     let host = Rc::new(RefCell::new(Outside::new(header, out, broker)));
     let ran = scua::program::run_saved(program, grants, state.as_deref(), save, Box::new(host.clone()));
@@ -276,16 +268,6 @@ fn scua(
         Err(error) => return fail(out, &format!("failed to {error}: {}", error.help())),
     };
     let mut out = out.borrow_mut();
-    if mode == Mode::Conform {
-        let errors: Vec<&str> = outcome.errors.iter().map(|e| e.text.as_str()).collect();
-        let line = serde_json::json!({
-            "ok": outcome.end.exit == 0,
-            "out": host.borrow().captured,
-            "err": errors,
-        });
-        out.send(&Frame::Print(line.to_string()));
-        return finish(&mut out, &EndFrame { exit: 0, ..outcome.end });
-    }
     for error in &outcome.errors {
         out.send(&Frame::Error(error.clone()));
     }

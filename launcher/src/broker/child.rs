@@ -325,7 +325,8 @@ impl Children {
         };
         let folder = in_reach(&workdir).then(|| workdir.clone());
         if folder.is_none() && command.cwd.is_some() {
-            return Err(No::misuse(format!("cwd: file.read(\"{workdir}/*\") isn't granted to this program")));
+            let all = format!("{}/*", workdir.trim_end_matches('/'));
+            return Err(No::ceiling(Capability::FileRead, Some(&all)));
         }
         let share = match streams {
             CommandStreams::Kept(_) => Share::All,

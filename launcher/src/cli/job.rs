@@ -295,6 +295,7 @@ pub(super) fn header(
     };
     header.swarm = args.swarm;
     header.virtual_time = args.virtual_time;
+    header.logs_with_output = mode == Mode::Run && matches!(args.format, super::args::Format::Json);
     header.save = mode == Mode::Run && args.save.is_some();
     header.verbose = args.verbose;
     header.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());

@@ -1,7 +1,7 @@
 //! Request → plan → jail → report: the way that `run`, `exec` and `explain` share.
 
 use super::{
-    args::CommonArgs,
+    args::{CommonArgs, RunArgs},
     copy::{self, CopyOut},
     exit,
     lookup::{self, Sockets},
@@ -131,6 +131,8 @@ pub(super) struct Streams {
     stdout: Sink,
     stderr: Sink,
     kept: Option<Bytes>,
+    /// Errors of the language stand in what is kept, and nowhere else.
+    quiet: bool,
     person: Option<OwnedFd>,
 }
 
@@ -154,6 +156,7 @@ impl Streams {
             stdout: if alone { Sink::Nowhere } else { Sink::Stdout },
             stderr: if alone { Sink::Nowhere } else { Sink::Stderr },
             kept: report.map(|_| MOST_KEPT),
+            quiet: false,
             person: None,
         })
     }
@@ -165,6 +168,7 @@ impl Streams {
             stdout: Sink::Nowhere,
             stderr: Sink::Nowhere,
             kept: Some(MOST_KEPT),
+            quiet: false,
             person: None,
         }
     }
@@ -174,9 +178,10 @@ impl Streams {
         Self { kept: Some(MOST_OUTPUT), ..Self::kept() }
     }
 
-    /// What errors have to say beyond their line goes to standard error.
-    pub(super) fn explain(&mut self) {
-        self.stderr = Sink::Stderr;
+    /// The input as it is given, prints and errors kept for a line of JSON; what else is said is seen on standard error.
+    pub(super) fn told_in_a_line(args: &RunArgs) -> Result<Self, Error> {
+        let given = Self::of(&args.common, None)?;
+        Ok(Self { stdout: Sink::Nowhere, kept: Some(MOST_KEPT), quiet: !args.explain, ..given })
     }
 
     /// The input is what a person types, who is asked for each line.
@@ -192,6 +197,7 @@ impl Streams {
             stdout: Sink::File(stdout),
             stderr: Sink::File(stderr),
             kept: None,
+            quiet: false,
             person: None,
         }
     }
@@ -199,7 +205,14 @@ impl Streams {
     /// A process's, while it runs: pipes, or a terminal that is input and output.
     pub(super) fn of_process(stdin: OwnedFd, stdout: OwnedFd, stderr: Option<OwnedFd>) -> Self {
         let stderr = stderr.map_or(Sink::Nowhere, Sink::File);
-        Self { stdin: Source::File(stdin), stdout: Sink::File(stdout), stderr, kept: None, person: None }
+        Self {
+            stdin: Source::File(stdin),
+            stdout: Sink::File(stdout),
+            stderr,
+            kept: None,
+            quiet: false,
+            person: None,
+        }
     }
 
     /// The caller's input was the program itself.
@@ -394,6 +407,7 @@ fn started(
         signals: Some(signals),
         lent,
         egress,
+        quiet: streams.quiet,
         person: streams.person,
         state: extras.state,
     };

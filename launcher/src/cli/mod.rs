@@ -20,16 +20,20 @@ mod lookup;
 mod names;
 mod repl;
 mod report;
+mod result_line;
 mod run;
 mod saving;
 mod scua;
 mod settings;
 mod sources;
 
-use crate::{error::Error, sys::fd};
+use crate::{error::Error, supervisor, sys::fd};
 use args::Command;
 use policies::report::{Report, Verdict};
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
 
 /// Reads the command line, does what it says, and gives the exit code.
 #[must_use]
@@ -117,10 +121,20 @@ fn chain(error: &Error) -> String {
 
 /// Tells of an end that isn't the program's own.
 fn tell(report: &Report) {
-    let what = match report.status {
-        Verdict::Ok | Verdict::Nonzero | Verdict::Signal | Verdict::Stopped => return,
+    if let Some(what) = verdict(report) {
+        let _told = writeln!(io::stderr(), "thirdwall: {}", given::printable(&what));
+    }
+}
+
+/// What ended the program, where that was neither its own doing nor the caller's.
+fn verdict(report: &Report) -> Option<Cow<'static, str>> {
+    Some(Cow::Borrowed(match report.status {
+        Verdict::Ok | Verdict::Nonzero | Verdict::Signal | Verdict::Stopped => return None,
         Verdict::WallTime => "the wall clock limit ended the program (raise it with --wall)",
         Verdict::CpuTime => "the CPU time limit ended the program (raise it with --cpu)",
+        Verdict::Memory if supervisor::met_heap(report) => {
+            "the heap's limit ended the program (raise it with --memory-heap)"
+        }
         Verdict::Memory => "the memory limit ended the program (raise it with --memory)",
         Verdict::Output => "the output limit ended the program (raise it with --output)",
         Verdict::Disk => "the scratch folders were full, and the program failed (raise it with --disk)",
@@ -128,9 +142,7 @@ fn tell(report: &Report) {
         Verdict::Fuel => "the program ran out of fuel (raise it with --fuel)",
         Verdict::JailFailed => {
             let why = report.errors.first().map_or("", String::as_str);
-            let _told = writeln!(io::stderr(), "thirdwall: the jail failed: {}", given::printable(why));
-            return;
+            return Some(Cow::Owned(format!("the jail failed: {why}")));
         }
-    };
-    let _told = writeln!(io::stderr(), "thirdwall: {what}");
+    }))
 }

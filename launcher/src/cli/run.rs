@@ -11,7 +11,7 @@ use super::{
     launch::{self, Extras, Lending, Streams},
     lookup::Sockets,
     report::Destination,
-    saving, settings,
+    result_line, saving, settings,
 };
 use crate::{
     broker::{Model, Nesting},
@@ -38,26 +38,9 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
     let ended = match args.format {
         Format::Text => one(args, Mode::Run, None)?,
         Format::Json => {
-            let mut streams = Streams::kept();
-            if args.explain {
-                streams.explain();
-            }
-            let mut ended = one(args, Mode::Run, Some(streams))?;
-            let report = &ended.report;
-            let line = serde_json::json!({
-                "ok": report.ok,
-                "output": report.output,
-                "errors": report.errors,
-                "audit": report.audit,
-                "exit": report.exit,
-                "llm_tokens": report.llm_tokens,
-                "steps": report.usage.fuel,
-            });
-            ended.late = ended.late.and(writeln!(io::stdout(), "{line}").map_err(|source| Error::File {
-                act: "write to",
-                path: "standard output".into(),
-                source,
-            }));
+            let mut ended = one(args, Mode::Run, Some(Streams::told_in_a_line(args)?))?;
+            let line = result_line::of_run(&ended.report, exit_of_run(&ended.report));
+            ended.late = ended.late.and(result_line::write(&line));
             ended
         }
     };
@@ -78,10 +61,17 @@ pub(super) fn check(args: &RunArgs) -> Result<u8, Error> {
 pub(super) fn conform(args: &RunArgs) -> Result<u8, Error> {
     apart::of_run(args)?;
     let audit = Audit::of_language(&args.common)?;
-    let ended = one(args, Mode::Conform, None)?;
-    let code = exit::code(&ended.report);
+    let ended = one(args, Mode::Conform, Some(Streams::told_in_a_line(args)?))?;
+    // That the program failed is what the line says.
+    let code = match ended.report.status {
+        Verdict::JailFailed | Verdict::Stopped => exit::code(&ended.report),
+        _ => 0,
+    };
+    super::tell(&ended.report);
     Audit::tell(audit, &ended.report, code)?;
-    ended.late.map(|()| code)
+    ended.late?;
+    result_line::write(&result_line::of_conform(ended.report, args.swarm))?;
+    Ok(code)
 }
 
 /// The ceiling that a run gets where the host gives none.

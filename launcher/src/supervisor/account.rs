@@ -6,8 +6,9 @@ use super::{
 };
 use crate::cgroup::Cgroup;
 use policies::{
+    layer::Layer,
     plan::{Limits, Means},
-    report::{LimitName, LimitState, Usage, Verdict},
+    report::{LimitName, LimitState, Report, Usage, Verdict},
     units::{Bytes, Millis},
 };
 use std::time::Duration;
@@ -78,11 +79,21 @@ fn named(means: Means, what: &str) -> String {
     }
 }
 
+/// The limit of the language's heap, as entries name it.
+const HEAP: &str = "memory-heap";
+
+/// Whether the limit that a run met was that of the language's heap.
+#[must_use]
+pub fn met_heap(report: &Report) -> bool {
+    report.audit.iter().any(|entry| entry.layer == Layer::Limits && entry.target == HEAP)
+}
+
 /// The audit's words for a limit that ended the run.
 pub(super) fn limit_of(cause: &Cause, limits: &Limits) -> Option<(&'static str, String)> {
     let ms = |limit: Option<Millis>| limit.map_or(0, |limit| limit.0);
     let bytes = |limit: Option<Bytes>| limit.map_or(0, |limit| limit.0);
     Some(match cause {
+        Cause::Heap => (HEAP, "more than the language's heap may have (--memory-heap)".to_owned()),
         Cause::Memory => ("memory", format!("more than {} bytes of memory", bytes(limits.memory.value))),
         Cause::Cpu => ("cpu", format!("more than {} ms of processor time", ms(limits.cpu.value))),
         Cause::Wall => ("wall", format!("more than {} ms by the clock", ms(limits.wall.value))),

@@ -9,6 +9,7 @@ use super::{
     lines::Lines,
     reap::FuelLeft,
     relay::{Allowance, Filled, Outlet},
+    wants::Sink,
 };
 use nix::errno::Errno;
 use policies::{
@@ -48,6 +49,8 @@ pub(super) struct To<'a> {
     pub(super) err: &'a mut Outlet,
     pub(super) prints: Option<&'a mut Lines>,
     pub(super) errors: &'a mut Lines,
+    /// Whether errors are kept alone.
+    pub(super) quiet: bool,
     pub(super) allowance: &'a mut Allowance,
     pub(super) audit: &'a mut Audit,
     /// The line that is waited for.
@@ -150,6 +153,13 @@ impl Frames {
                 heard(filled)
             }
             Frame::Log(text) => heard(deliver(to.err, to.allowance, &text, Break::After, None)),
+            Frame::Error(error) if to.quiet => heard(deliver(
+                &mut Outlet::new(None, Sink::Nowhere),
+                to.allowance,
+                &error.text,
+                Break::After,
+                Some(to.errors),
+            )),
             Frame::Error(error) => {
                 // The report has the message; whoever reads along also sees the line that it is about.
                 let told = deliver(to.err, to.allowance, &error.text, Break::After, Some(to.errors));

@@ -27,6 +27,7 @@ pub mod signals;
 pub mod terminal;
 pub mod wants;
 
+pub use account::met_heap;
 pub use wants::{Keep, Prompt, Sink, Source, Wants};
 pub use watch::supervise;
 

@@ -24,6 +24,8 @@ use std::os::fd::BorrowedFd;
 pub(super) enum Cause {
     /// Memory limit.
     Memory,
+    /// The heap's limit of the language's machine.
+    Heap,
     /// Processor time limit.
     Cpu,
     /// Wall clock limit.
@@ -86,7 +88,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
     };
     let judged = |verdict| Judged { verdict, exit, signal };
     match evidence.cause {
-        Some(Cause::Memory) => return judged(Verdict::Memory),
+        Some(Cause::Memory | Cause::Heap) => return judged(Verdict::Memory),
         Some(Cause::Cpu) => return judged(Verdict::CpuTime),
         Some(Cause::Wall) => return judged(Verdict::WallTime),
         Some(Cause::Output) => return judged(Verdict::Output),
@@ -168,6 +170,7 @@ mod tests {
     fn a_limit_comes_before_the_program_s_own_end() {
         for (cause, expected) in [
             (Cause::Memory, Verdict::Memory),
+            (Cause::Heap, Verdict::Memory),
             (Cause::Cpu, Verdict::CpuTime),
             (Cause::Wall, Verdict::WallTime),
             (Cause::Output, Verdict::Output),

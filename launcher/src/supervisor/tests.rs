@@ -78,6 +78,7 @@ fn wants() -> Wants {
         keep: Keep::AtMost(Bytes(1 << 20)),
         signals: None,
         lent: None,
+        quiet: false,
         egress: None,
         person: None,
         state: None,

@@ -123,6 +123,8 @@ pub struct Wants {
     pub signals: Option<SignalSource>,
     /// What a language runtime may ask for; `None`: nothing.
     pub lent: Option<Lent>,
+    /// Errors of the language are kept, and not told on standard error.
+    pub quiet: bool,
     /// The egress of a named network.
     pub egress: Option<Egress>,
     /// Where a person is asked for the lines that the runtime waits for: [`Prompt`]s are written here. An interrupt is

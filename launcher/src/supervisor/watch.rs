@@ -89,6 +89,7 @@ struct Watch<'p> {
     kept: Option<Kept>,
     frames: Option<Frames>,
     /// Where a person is asked, and for what.
+    quiet: bool,
     person: Option<OwnedFd>,
     want: Option<WantFrame>,
     /// Errors that the language's program made.
@@ -164,6 +165,7 @@ impl<'p> Watch<'p> {
             signals: wants.signals,
             kept,
             frames: streams.frames.map(|file| Frames::new(file, wants.state)),
+            quiet: wants.quiet,
             person: wants.person,
             want: None,
             told: Lines::new(MOST_TOLD, Ends::Plain),
@@ -301,6 +303,7 @@ impl<'p> Watch<'p> {
             err: &mut self.err,
             prints: self.kept.as_mut().map(|kept| &mut kept.out),
             errors: &mut self.told,
+            quiet: self.quiet,
             allowance: &mut self.allowance,
             audit: &mut self.audit,
             want: &mut self.want,

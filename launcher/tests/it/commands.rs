@@ -42,7 +42,7 @@ fn a_command_reaches_no_more_than_its_program() {
     let out = String::from_utf8(output.stdout).unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
-        out, "granted\n1\ngranted\nrun: cwd: file.read(\"/etc/*\") isn't granted to this program\n",
+        out, "granted\n1\ngranted\nCapability not granted: file_read(\"/etc/*\") is above the host ceiling\n",
         "{err}"
     );
     assert!(err.contains("Capability not granted: exec(\"cat\")"), "{err}");

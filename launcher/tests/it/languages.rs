@@ -359,3 +359,94 @@ fn a_built_executable_writes_its_audit_where_it_was_told_to() {
     assert_eq!((ended.code, ended.out.as_str()), (0, "true\n"), "{ended:?}");
     assert!(ended.err.ends_with("\"exit\":0}}\n"), "{}", ended.err);
 }
+
+#[test]
+fn conform_tells_what_it_can_in_one_line_whatever_happens() {
+    let folder = Folder::new(&[
+        ("p.syn", "print(\"hi\")\n"),
+        ("logs.syn", "log \"one\"\nprint(\"two\")\neprint(\"three\")\n"),
+        ("bad.syn", "let x be\n"),
+        ("loop.syn", "print(1)\nwhile true\n    nothing\n"),
+        ("asks.syn", "print(approve \"really?\")\nprint(ask \"which?\" with [\"a\", \"b\"])\n"),
+    ]);
+    let line = |words: &[&str]| {
+        let ended = folder.go("synsema", &[&["conform"], words].concat());
+        assert_eq!((ended.code, ended.out.lines().count()), (0, 1), "{ended:?}");
+        (serde_json::from_str::<serde_json::Value>(&ended.out).unwrap(), ended.err)
+    };
+    let texts = |value: &serde_json::Value| serde_json::from_value::<Vec<String>>(value.clone()).unwrap();
+    // Where the program may not print, the line is the launcher's own.
+    for ceiling in ["time", "none"] {
+        let (told, _) = line(&["--cap-set", ceiling, "p.syn"]);
+        assert_eq!((&told["ok"], texts(&told["out"]).len()), (&serde_json::json!(false), 0), "{told}");
+        assert!(texts(&told["err"])[0].contains("stdout"), "{told}");
+    }
+    assert_eq!(
+        line(&["--cap-set", "stdout", "p.syn"]).0,
+        serde_json::json!({"ok": true, "out": ["hi"], "err": []})
+    );
+    let (told, err) = line(&["logs.syn"]);
+    assert_eq!(
+        (texts(&told["out"]), err.as_str()),
+        (vec!["[LOG] one".to_owned(), "two".to_owned()], "three\n")
+    );
+    let (told, err) = line(&["bad.syn"]);
+    assert!(texts(&told["err"])[0].starts_with("Parse error: bad.syn:1:") && err.is_empty(), "{told} {err}");
+    let (told, _) = line(&["--wall", "1s", "loop.syn"]);
+    assert_eq!(texts(&told["out"]), ["1"]);
+    assert!(texts(&told["err"])[0].contains("wall clock limit"), "{told}");
+    // Nobody is asked.
+    assert_eq!(texts(&line(&["asks.syn"]).0["out"]), ["true", "a"]);
+    assert_eq!(folder.go("synsema", &["conform", "--no-such-flag", "p.syn"]).code, 2);
+}
+
+#[test]
+fn a_result_as_json_has_the_logs_the_limit_and_the_exit_code() {
+    let folder = Folder::new(&[
+        ("logs.syn", "print(\"one\")\nlog \"two\"\neprint(\"three\")\nprint(read_line())\n"),
+        ("heap.syn", "let xs be range(3000000)\nprint(length(xs))\n"),
+        ("loop.syn", "while true\n    nothing\n"),
+        ("in", "typed\n"),
+    ]);
+    let line = |words: &[&str]| {
+        let ended = folder.go("synsema", &[&["run", "--format", "json"], words].concat());
+        let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(told["exit"], ended.code, "{ended:?}");
+        (told, ended)
+    };
+    let (told, ended) = line(&["--stdin", "in", "logs.syn"]);
+    assert_eq!(told["output"], serde_json::json!(["one", "[LOG] two", "typed"]));
+    assert_eq!((ended.code, ended.err.as_str()), (0, "three\n"));
+    let (told, ended) = line(&["--memory-heap", "8M", "heap.syn"]);
+    assert_eq!(ended.code, 137);
+    assert!(ended.err.contains("--memory-heap"), "{ended:?}");
+    assert!(told["audit"].to_string().contains("--memory-heap"), "{told}");
+    let (told, ended) = line(&["--wall", "1s", "loop.syn"]);
+    assert_eq!(ended.code, 124);
+    assert!(told["errors"][0].as_str().unwrap().contains("wall clock limit"), "{told}");
+}
+
+#[test]
+fn what_runs_inside_a_sandbox_reads_no_input_and_neither_do_its_agents() {
+    let agent = "agent A\n    require file.read(\"d/*\")\n    share read_file(\"d/b.txt\") as \"got\"\n\
+                 task evil()\n    spawn A\n";
+    let folder = Folder::new(&[
+        ("plain.syn", "print(read_line())\n"),
+        (
+            "inside.syn",
+            "try\n    print(sandbox read_line())\nrecover e\n    print(\"no:\", e)\nprint(read_line())\n",
+        ),
+        ("agent.syn", &format!("{agent}require file.read(\"d/*\")\nevil()\n")),
+        ("boxed.syn", &format!("{agent}require file.read(\"d/*\")\nsandbox evil()\n")),
+        ("d/b.txt", "private"),
+        ("in", "typed\n"),
+    ]);
+    assert_eq!(folder.go("synsema", &["run", "--stdin", "in", "plain.syn"]).out, "typed\n");
+    let ended = folder.go("synsema", &["run", "--stdin", "in", "inside.syn"]);
+    assert!(ended.out.starts_with("no: Capability not granted: stdin"), "{ended:?}");
+    assert!(ended.out.ends_with("typed\n"), "{ended:?}");
+    let board = |file: &str| folder.go("synsema", &["conform", "--swarm", file]).out;
+    assert!(board("agent.syn").contains("private"), "{}", board("agent.syn"));
+    let boxed = board("boxed.syn");
+    assert!(!boxed.contains("private") && boxed.contains("Capability not granted"), "{boxed}");
+}

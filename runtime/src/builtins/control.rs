@@ -61,7 +61,7 @@ fn flush(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> Result<Value, Fault> {
 }
 
 fn read_line(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
-    if ctx.core.gate.checks_output() {
+    if ctx.core.gate.checks_input() {
         ctx.ask(Capability::Stdin, None)?;
     }
     if let Some(prompt) = args.optional(0) {

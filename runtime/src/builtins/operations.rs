@@ -5,6 +5,7 @@ use crate::partition::Core;
 use crate::vm::render::display;
 use crate::vm::trap::Fault;
 use crate::vm::value::Value;
+use policies::capability::Capability;
 use std::rc::Rc;
 
 /// Runs one; `values` are the subject and the named parts.
@@ -21,10 +22,10 @@ pub(crate) fn run(
     match name {
         "approve" | "confirm" => human(core, name, &display(&subject), place),
         "ask" => {
-            if core.testing {
+            if core.unattended {
                 return Ok(first_option(part("with")));
             }
-            if !core.host.interactive() {
+            if !somebody(core) {
                 notice(core, name, "answered with the first option or an empty text");
                 return Ok(first_option(part("with")));
             }
@@ -48,15 +49,20 @@ fn first_option(options: Option<&Value>) -> Value {
     }
 }
 
+/// Whether a person can be asked: not by what runs inside a `sandbox`, to which the input isn't open.
+fn somebody(core: &Core) -> bool {
+    core.host.interactive() && (core.gate.depth() == 0 || core.gate.covers(Capability::Stdin, None))
+}
+
 fn notice(core: &mut Core, name: &str, what: &str) {
     core.host.eprint(&format!("{name}: nobody can be asked here; {what}"));
 }
 
 fn human(core: &mut Core, name: &'static str, question: &str, place: (u32, u32)) -> Result<Value, Fault> {
-    if core.testing {
+    if core.unattended {
         return Ok(Value::Bool(true));
     }
-    if !core.host.interactive() {
+    if !somebody(core) {
         notice(core, name, "denied");
         return Ok(Value::Bool(false));
     }

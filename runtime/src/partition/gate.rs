@@ -177,9 +177,10 @@ impl Gate {
         }
     }
 
-    /// A fresh gate for an agent under the same ceiling.
+    /// A fresh gate for an agent under the same ceiling, and inside what its maker was inside of when it was made.
     pub(crate) fn agent(&self, host: &mut dyn Host) -> Self {
-        Self::new(self.ceiling.clone(), self.base.clone(), "agent", host)
+        let fresh = Self::new(self.ceiling.clone(), self.base.clone(), "agent", host);
+        Self { layers: self.layers.clone(), ..fresh }
     }
 
     /// The same grants for a worker that runs on another machine.
@@ -279,6 +280,11 @@ impl Gate {
             host.audit(entry);
         }
         decision.map(|_| ()).map_err(|denial| self.message(capability, target, &check, &denial))
+    }
+
+    /// Whether input is looked at here at all: a program without a ceiling may read it, and nothing inside a `sandbox` may.
+    pub(crate) fn checks_input(&self) -> bool {
+        self.ceiling.is_some() || !self.layers.is_empty()
     }
 
     /// Whether output is looked at here at all.

@@ -102,6 +102,8 @@ pub struct Core {
     pub(crate) warned: std::collections::BTreeSet<String>,
     /// Whether this runs a `test` block.
     pub(crate) testing: bool,
+    /// Nobody is asked: `test` and `conform` answer for people.
+    pub(crate) unattended: bool,
     pub(crate) shared: crate::vm::agents::Shared,
     /// When the wait that is going on ends.
     pub(crate) deadline: Option<f64>,
@@ -152,6 +154,7 @@ impl Core {
             intent: None,
             warned: std::collections::BTreeSet::new(),
             testing: false,
+            unattended: false,
             shared: crate::vm::agents::Shared::default(),
             deadline: None,
             is_agent: false,
@@ -209,6 +212,7 @@ impl Core {
             self.globals.iter().map(|v| if v.is_container() { copy_in(v) } else { v.clone() }).collect();
         core.shared = self.shared.clone();
         core.is_agent = true;
+        core.unattended = self.unattended;
         core.started = true;
         core.fuel = self.fuel;
         core.next_look();

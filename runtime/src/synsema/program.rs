@@ -22,35 +22,43 @@ pub struct Outcome {
 /// Runs a program to its end, agents included.
 #[must_use]
 pub fn run(program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> Outcome {
-    run_and_look(program, settings, host, |_| ()).0
+    run_and_look(program, settings, host, |_| (), |_| ()).0
 }
 
-/// As [`run`], with what its agents left: `blackboard` and `agents`.
+/// As [`run`], with nobody to ask, and with what its agents left: `blackboard` and `agents`.
 #[must_use]
 pub fn run_swarm(
     program: Rc<Program>,
     settings: Settings,
     host: Box<dyn Host>,
 ) -> (Outcome, serde_json::Value) {
-    run_and_look(program, settings, host, |machine| {
-        let board = machine.core.shared.borrow();
-        serde_json::json!({
-            "blackboard": crate::builtins::to_json(&board.blackboard()),
-            "agents": crate::builtins::to_json(&board.list()),
-        })
-    })
+    run_and_look(
+        program,
+        settings,
+        host,
+        |machine| machine.core.unattended = true,
+        |machine| {
+            let board = machine.core.shared.borrow();
+            serde_json::json!({
+                "blackboard": crate::builtins::to_json(&board.blackboard()),
+                "agents": crate::builtins::to_json(&board.list()),
+            })
+        },
+    )
 }
 
 fn run_and_look<T>(
     program: Rc<Program>,
     settings: Settings,
     host: Box<dyn Host>,
+    begin: impl FnOnce(&mut Machine),
     look: impl FnOnce(&Machine) -> T,
 ) -> (Outcome, T) {
     let entered = Entered::new(Meter::new(settings.heap));
     let top = program.top;
     let sources = program.sources.clone();
     let mut machine = Machine::new(Core::new(program, settings, host));
+    begin(&mut machine);
     let mut errors = Vec::new();
     let (mut exit, trap) = match machine.run_function(top) {
         Ok(_) => (0, None),
@@ -119,6 +127,7 @@ pub fn test(program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> (V
     let sources = program.sources.clone();
     let mut machine = Machine::new(Core::new(program.clone(), settings, host));
     machine.core.testing = true;
+    machine.core.unattended = true;
     let mut errors = Vec::new();
     let mut results = Vec::new();
     let (mut exit, mut trap) = match machine.run_function(program.top) {

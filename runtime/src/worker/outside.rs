@@ -33,7 +33,7 @@ pub(super) struct Outside {
     interactive: bool,
     mode: Mode,
     clock: Clock,
-    /// Prints under `test` and `conform`.
+    /// Prints under `test`.
     pub(super) captured: Vec<String>,
     pub(super) verbose: bool,
     broker: Option<Broker>,
@@ -70,9 +70,11 @@ impl Outside {
 impl Host for Outside {
     fn print(&mut self, text: &str) {
         match self.mode {
-            Mode::Run | Mode::Check | Mode::Needs | Mode::Repl => self.out.borrow_mut().print(text),
+            Mode::Run | Mode::Check | Mode::Needs | Mode::Repl | Mode::Conform => {
+                self.out.borrow_mut().print(text);
+            }
             Mode::Test if !self.verbose => {}
-            Mode::Test | Mode::Conform => self.captured.push(text.to_owned()),
+            Mode::Test => self.captured.push(text.to_owned()),
         }
     }
 

@@ -60,19 +60,24 @@ fn tests_print_their_report() {
 }
 
 #[test]
-fn conform_prints_one_line() {
+fn conform_sends_what_its_line_is_made_of() {
     let mut header = JobHeader::run("a.syn", Some("stdout".into()));
     header.mode = Mode::Conform;
+    header.swarm = true;
     let (exit, frames) = run(&header, "print(1)\nprint(now())\n");
-    assert_eq!(exit, 0);
-    let line = frames.iter().find_map(|f| match f {
-        Frame::Print(t) => Some(t.clone()),
-        _ => None,
-    });
-    let json: serde_json::Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
-    assert_eq!(json["ok"], false);
-    assert_eq!(json["out"][0], "1");
-    assert!(json["err"][0].as_str().is_some_and(|e| e.contains("Capability not granted: time")));
+    assert_eq!(exit, 1);
+    let prints: Vec<&str> = frames
+        .iter()
+        .filter_map(|f| match f {
+            Frame::Print(t) => Some(t.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(prints, ["1", "{\"agents\":[],\"blackboard\":{}}"]);
+    let errors = frames
+        .iter()
+        .filter(|f| matches!(f, Frame::Error(error) if error.text.contains("Capability not granted: time")));
+    assert_eq!(errors.count(), 1);
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl Watch<'_> {
         let limits = &self.plan.limits;
         let trap = self.frames.as_ref().map_or(Trap::None, Frames::trap);
         match (&self.frames, self.ending) {
-            (Some(_), _) if trap == Trap::Memory => _ = self.cause.get_or_insert(Cause::Memory),
+            (Some(_), _) if trap == Trap::Memory => _ = self.cause.get_or_insert(Cause::Heap),
             (Some(frames), Some(Ending::Told(record)))
                 if !frames.has_ended() && libc::WIFEXITED(record.status) =>
             {
