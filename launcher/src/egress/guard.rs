@@ -71,6 +71,8 @@ pub(super) struct Guard {
     held: Vec<u8>,
     /// Whether one request is all.
     single: bool,
+    /// Whether there was more behind it.
+    more: bool,
 }
 
 /// What may be named, and whether having no name is fine.
@@ -83,17 +85,17 @@ pub(super) struct Names<'a> {
 impl Guard {
     /// For a connection on which every name is granted.
     pub(super) fn opaque() -> Self {
-        Self { state: State::Opaque, held: Vec::new(), single: false }
+        Self { state: State::Opaque, held: Vec::new(), single: false, more: false }
     }
 
     /// For a connection to that port.
     pub(super) fn new(port: u16) -> Self {
-        Self { state: State::First(Port::of(port)), held: Vec::new(), single: false }
+        Self { state: State::First(Port::of(port)), held: Vec::new(), single: false, more: false }
     }
 
     /// Behind a proxy request's head.
     pub(super) fn behind_proxy_head(body: Body) -> Self {
-        Self { state: State::of_body(body, 1), held: Vec::new(), single: true }
+        Self { state: State::of_body(body, 1), held: Vec::new(), single: true, more: false }
     }
 
     /// Whether bytes need not come by here any more.
@@ -104,6 +106,11 @@ impl Guard {
     /// Whether nothing more will be passed on.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
+    }
+
+    /// Whether something came behind the one request that is carried.
+    pub(super) fn has_more(&self) -> bool {
+        self.more
     }
 
     /// Whether the server's first words are waited for.
@@ -175,6 +182,8 @@ impl Guard {
                 Ok(false)
             }
             State::Done => {
+                // Some clients end a body with a line break that is no part of it (RFC 9112 section 2.2).
+                self.more |= self.held.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
                 self.held.clear();
                 Ok(false)
             }
@@ -322,6 +331,10 @@ impl Guard {
                 return Err(format!("an HTTP request for {name}, which the grant doesn't cover"));
             }
         }
+        if head.host.is_none() && aimed.is_none() && !names.by_address {
+            // A server that several hosts share answers such a request for whichever it likes.
+            return Err("an HTTP request that names no host".into());
+        }
         let count = before.saturating_add(1);
         self.state = match head.upgrade {
             Upgrade::None => State::of_body(head.body, count),
@@ -420,7 +433,8 @@ mod tests {
         assert!(!passes(b"get / http/1.1\nhost: b.example\n\n", false));
         assert!(!passes(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false));
         assert!(!passes(b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n", false));
-        assert!(passes(b"GET / HTTP/1.0\r\n\r\n", false));
+        assert!(!passes(b"GET / HTTP/1.0\r\n\r\n", false));
+        assert!(passes(b"GET / HTTP/1.0\r\n\r\n", true));
     }
 
     #[test]
@@ -527,6 +541,9 @@ mod tests {
         let names = Names { may_name: &may_name, by_address: false };
         let (mut guard, mut out) = (Guard::behind_proxy_head(Body::Length(3)), Vec::new());
         guard.take(b"abcGET / HTTP/1.1\r\nHost: x\r\n\r\n", &names, &mut out).unwrap();
-        assert!(out == b"abc" && guard.is_done());
+        assert!(out == b"abc" && guard.is_done() && guard.has_more());
+        let (mut guard, mut out) = (Guard::behind_proxy_head(Body::Length(3)), Vec::new());
+        guard.take(b"abc\r\n", &names, &mut out).unwrap();
+        assert!(guard.is_done() && !guard.has_more(), "a line break is no request");
     }
 }

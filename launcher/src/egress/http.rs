@@ -193,6 +193,30 @@ impl Head<'_> {
     }
 }
 
+/// A field behind a chunked body. What says where a request goes or ends has no place there (RFC 9110 section 6.5.1): a server
+/// that takes trailers for headers would follow it.
+fn trailer(line: &[u8]) -> Result<(), &'static str> {
+    const NEVER: [&str; 8] = [
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "upgrade",
+        "te",
+        "trailer",
+        "x-forwarded-host",
+    ];
+    let text = std::str::from_utf8(line).map_err(|_| "a trailer that is not UTF-8")?;
+    let (name, value) = text.split_once(':').ok_or("a trailer without a colon")?;
+    if !is_token(name) || value.contains(['\r', '\0']) {
+        return Err("a malformed trailer");
+    }
+    if NEVER.iter().any(|never| never.eq_ignore_ascii_case(name)) {
+        return Err("a trailer that says where a request goes or ends");
+    }
+    Ok(())
+}
+
 /// Follows a chunked body to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Chunks {
@@ -245,6 +269,7 @@ impl Chunks {
                             Self::Size { .. } => Self::after_size(text)?,
                             Self::Trailer { .. } if text.is_empty() => Self::End,
                             Self::Trailer { .. } | Self::Data { .. } | Self::End => {
+                                trailer(text)?;
                                 Self::Trailer { line: Vec::new() }
                             }
                         };
@@ -355,6 +380,25 @@ mod tests {
         }
         for wrong in ["5\nhello", "\r\n", "-1\r\n", "fffffffffffffffff\r\n", "0x5\r\n"] {
             assert!(Chunks::new().take(wrong.as_bytes()).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_trailer_names_no_host_and_no_end() {
+        let body = |trailer: &str| Chunks::new().take(format!("1\r\na\r\n0\r\n{trailer}\r\n\r\n").as_bytes());
+        for fine in ["X-Checksum: 1", "Expires: never\r\nDigest: x"] {
+            assert!(body(fine).is_ok(), "{fine}");
+        }
+        for wrong in [
+            "Host: evil.test",
+            "hOST:evil.test",
+            "Content-Length: 3",
+            "Transfer-Encoding: chunked",
+            "X",
+            "X : 1",
+            " Host: a",
+        ] {
+            assert!(body(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -63,6 +63,10 @@ impl<'a> Place<'a> {
         if address.port() == 0 {
             return;
         }
+        if sending == Sending::Connect && leads_nowhere(address.ip()) {
+            audit.nobody_there(&self.name(address), "TCP has no connections to such an address");
+            return;
+        }
         match self.network.taker(address, sending) {
             Taker::Egress if sending == Sending::Connect => {
                 if let Some(egress) = &mut self.egress
@@ -91,6 +95,14 @@ impl<'a> Place<'a> {
             Some(name) => format!("{name}:{}", address.port()),
             None => SocketAddr::new(address.ip().to_canonical(), address.port()).to_string(),
         }
+    }
+}
+
+/// Whether connect(2) itself refuses an address, so that the egress never sees it: to many, or on a link that isn't named.
+fn leads_nowhere(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_multicast() || v6.is_unicast_link_local(),
     }
 }
 

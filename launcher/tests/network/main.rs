@@ -237,6 +237,22 @@ fn the_proxy_asks_the_same_ceiling() {
         "import urllib.request as u; print(u.urlopen(\"http://api.example.com/x\").read())",
     );
     assert!(ran.out.contains("93.184.216.34:80 api.example.com /x"), "{}", ran.out);
+    // One request is carried; another one behind it gets no answer, and an end.
+    let again = r#"
+import socket
+s = socket.create_connection(("127.0.0.1", 3128)); s.settimeout(20)
+ask = lambda host: s.sendall(b"GET http://" + host + b"/x HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+ask(b"api.example.com"); print(b"api.example.com /x" in s.recv(9999))
+got = b""
+try:
+    ask(b"other.example.org")
+    while (more := s.recv(9999)): got += more
+except OSError as e: print(type(e) is not TimeoutError)
+else: print(True)
+print(b"other.example.org" in got)
+"#;
+    let ran = python("net=api.example.com", again);
+    assert_eq!(ran.out, "True\nTrue\nFalse\n", "{:?}", ran.network());
     // A name that would end the line of a request, and one that would end a text.
     let names = r#"
 import socket
@@ -281,6 +297,19 @@ fn a_bare_grant_reaches_every_public_host_and_port() {
         );
     }
     assert_eq!(curl("net", "http://127.0.0.1:9/").code, 7);
+    // What the kernel itself doesn't connect to is told as well.
+    let many = r#"
+import socket
+for address in ("224.0.0.1", "255.255.255.255", "ff02::1", "fe80::1"):
+    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try: s.connect((address, 80)); print("open")
+    except OSError: print("no")
+"#;
+    let ran = python("net", many);
+    assert_eq!(ran.out, "no\n".repeat(4), "{:?}", ran.network());
+    for target in ["-224.0.0.1:80", "-255.255.255.255:80", "-[ff02::1]:80", "-[fe80::1]:80"] {
+        assert!(ran.has(target, "no connections"), "{target} {:?}", ran.network());
+    }
 }
 
 #[test]

@@ -101,6 +101,20 @@ impl Carrier<'_> {
         if connection.up.is_over() {
             return Ok(false);
         }
+        if connection.guard.is_done() && connection.down.bytes > 0 {
+            // Whoever asks again after an answer would wait for ever: a connection that ends is asked anew.
+            let mut next = [0; 1];
+            let waits = relay::read(&connection.first, &mut next, MsgFlags::MSG_PEEK)? == Some(1);
+            if connection.guard.has_more() || waits && !matches!(next, [b'\r' | b'\n']) {
+                self.abort(
+                    slot,
+                    Granted::No,
+                    "another request behind the one that the proxy has carried",
+                    now,
+                );
+                return Ok(false);
+            }
+        }
         let mut filled = false;
         if connection.up.is_empty() && !connection.up.has_ended() && !connection.guard.is_done() {
             if connection.guard.is_opaque() {
