@@ -231,6 +231,7 @@ fn run(plan: plan::Plan, lent: Lent, job: &[&str]) -> Report {
         stderr: Sink::Nowhere,
         keep: Keep::AtMost(Bytes(1 << 20)),
         signals: None,
+        quiet: false,
         egress: None,
         person: None,
         state: None,
