@@ -118,7 +118,7 @@ fn read_one(
 
 /// The table of [`super::exit`], under each page of help.
 const EXIT_CODES: &str = "Exit codes: the program's own; 128 + N when signal N ended it; 124 a time limit; 137 another limit;\n\
-    1 out of fuel, or no program of the language; 125 thirdwall refused, failed or was called wrongly; 126 and 127 a\n\
+    1 out of fuel or heap, or no program of the language; 125 thirdwall refused, failed or was called wrongly; 126 and 127 a\n\
     command that can't be executed or isn't there. Called as synsema or scua, a wrong call is 2.";
 
 /// Adds the arguments, and keeps the sentence of the command's own entry.

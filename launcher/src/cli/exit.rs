@@ -6,7 +6,7 @@
 //! | `signal` | 128 + the signal that killed it |
 //! | `wall_time`, `cpu_time` | 124 |
 //! | `memory`, `output`, `disk`, `processes` | 137 |
-//! | `fuel`, and a program that doesn't parse | 1 |
+//! | `fuel`, `memory` of the language's heap, and a program that doesn't parse | 1 |
 //! | `stopped` | 128 + the signal that the launcher got |
 //! | `jail_failed`, and what the launcher refused or was called wrongly with | 125 |
 //! | a command that isn't executable | 126 |
@@ -15,6 +15,7 @@
 //! A program that failed after it met its disk or process limit is `disk` or `processes`, and so 137, whatever its own
 //! code was; the report has that one in `exit`.
 
+use crate::supervisor::met_heap;
 use policies::report::{Report, Verdict};
 
 /// A time limit ended it.
@@ -27,7 +28,7 @@ pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
 /// A limit other than time ended it.
 pub const LIMIT: u8 = 137;
-/// Out of fuel, or no program of the language.
+/// Out of fuel or heap, or no program of the language.
 pub const LANGUAGE: u8 = 1;
 
 /// The launcher's exit code for a run.
@@ -41,6 +42,7 @@ pub fn code(report: &Report) -> u8 {
             number(report.signal.map(|signal| signal.saturating_add(128))).unwrap_or(LIMIT)
         }
         Verdict::WallTime | Verdict::CpuTime => TIMED_OUT,
+        Verdict::Memory if met_heap(report) => LANGUAGE,
         Verdict::Memory | Verdict::Output | Verdict::Disk | Verdict::Processes => LIMIT,
         Verdict::Fuel => LANGUAGE,
         Verdict::JailFailed => LAUNCHER,

@@ -418,7 +418,7 @@ fn a_result_as_json_has_the_logs_the_limit_and_the_exit_code() {
     assert_eq!(told["output"], serde_json::json!(["one", "[LOG] two", "typed"]));
     assert_eq!((ended.code, ended.err.as_str()), (0, "three\n"));
     let (told, ended) = line(&["--memory-heap", "8M", "heap.syn"]);
-    assert_eq!(ended.code, 137);
+    assert_eq!(ended.code, 1);
     assert!(ended.err.contains("--memory-heap"), "{ended:?}");
     assert!(told["audit"].to_string().contains("--memory-heap"), "{told}");
     let (told, ended) = line(&["--wall", "1s", "loop.syn"]);
@@ -449,4 +449,22 @@ fn what_runs_inside_a_sandbox_reads_no_input_and_neither_do_its_agents() {
     assert!(board("agent.syn").contains("private"), "{}", board("agent.syn"));
     let boxed = board("boxed.syn");
     assert!(!boxed.contains("private") && boxed.contains("Capability not granted"), "{boxed}");
+}
+
+#[test]
+fn a_require_line_that_asks_for_every_name_is_warned_of() {
+    let folder = Folder::new(&[
+        ("wide.syn", "require reveal\nprint(1)\n"),
+        ("named.syn", "require reveal(\"KEY\")\nrequire net\nprint(1)\n"),
+    ]);
+    for command in ["check", "run"] {
+        let wide = folder.go("synsema", &[command, "wide.syn"]);
+        assert_eq!(
+            (wide.code, wide.err.matches("warning: wide.syn:1:").count()),
+            (0, 1),
+            "{command} {wide:?}"
+        );
+        let named = folder.go("synsema", &[command, "named.syn"]);
+        assert_eq!((named.code, named.err.as_str()), (0, ""), "{command}");
+    }
 }

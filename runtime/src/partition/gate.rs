@@ -209,7 +209,13 @@ impl Gate {
         self.passed.clear();
         let mut grants = Vec::new();
         if scopes.is_empty() {
-            grants.push(Grant::whole(capability));
+            let all = Grant::whole(capability);
+            if let Some(warning) = too_wide(capability)
+                && !self.declared.contains(&all)
+            {
+                host.eprint(&format!("warning: {}:{}: {warning}", site.file, site.line));
+            }
+            grants.push(all);
         }
         for scope in scopes {
             grants.push(Grant::new(capability, Some(scope)).map_err(|e| e.to_string())?);
@@ -460,6 +466,15 @@ impl Gate {
             target: target.to_owned(),
         }
     }
+}
+
+/// What is said of a `require` line that grants everything by having no name, where hardly anybody means that.
+pub(crate) fn too_wide(capability: Capability) -> Option<String> {
+    let name = match capability {
+        Capability::Reveal | Capability::Sign | Capability::Wallet | Capability::Spend => capability.name(),
+        _ => return None,
+    };
+    Some(format!("`require {name}` without a name asks for all of them: write `require {name}(\"NAME\")`"))
 }
 
 /// With absolute paths. What has no absolute form (`~` without a home) stays as it is, and covers nothing absolute.

@@ -1,9 +1,11 @@
 //! What `check` warns of: things that load but can't be meant.
 //!
 //! A name that hides a module's alias; a member that the module doesn't export; a write to a parameter or a loop's
-//! copy that nobody reads; an old name of a builtin.
+//! copy that nobody reads; an old name of a builtin; a `require` line that is wider than anybody means.
 
 use super::ast::{Block, Body, Expr, ExprKind, Function, StepKind, Stmt, StmtKind, TemplatePiece};
+use crate::partition::gate::too_wide;
+use policies::capability::Capability;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -103,6 +105,12 @@ impl Walker<'_> {
                 self.inner(&[(var.text.clone(), var.at)], body);
             }
             StmtKind::Agent(_, function) => self.function(function),
+            StmtKind::Require(require) if require.scopes.is_empty() => {
+                let capability = Capability::from_name(&require.capability);
+                if let Some(warning) = capability.and_then(too_wide) {
+                    self.warn(stmt.at, warning);
+                }
+            }
             StmtKind::Export(inner) => self.stmt(inner),
             StmtKind::Test(_, body, _) | StmtKind::Sandbox { body, .. } => self.inner(&[], body),
             _ => {
