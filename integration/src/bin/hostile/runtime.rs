@@ -90,6 +90,7 @@ fn build(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
         stderr: Sink::Stderr,
         keep: Keep::AtMost(Bytes::mib(1)),
         signals: Some(signals),
+        quiet: false,
         egress: None,
         person: None,
         state: None,
