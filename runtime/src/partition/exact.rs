@@ -49,7 +49,7 @@ pub(crate) struct Exact {
     threshold: i64,
     /// Bytes that the partition around this one has left for it.
     room: i64,
-    /// The room was passed: it is the partition around this one that has run out.
+    /// The room was passed, and no limit of its own: it is the partition around this one that has run out.
     pub(crate) crowded: bool,
     /// Bytes of sandboxes inside this one.
     outside: i64,
@@ -206,19 +206,35 @@ impl Core {
             self.exact.outside = outside;
             self.exact.set_threshold();
             if self.exact.left() < 0 {
-                return self.gather(0);
+                return self.collect(0);
             }
         }
         Ok(())
     }
 
-    /// A collection, because of so many bytes.
+    /// Makes room for so many bytes: the one place where limits answer, the innermost first.
+    ///
+    /// What the partition itself does by its language's model, its own collections and its own limit, never depends on the
+    /// partition around it; only what passes there is asked of the room outside.
     #[cold]
     pub(crate) fn gather(&mut self, bytes: i64) -> Result<(), Fault> {
-        if self.exact.bytes() + bytes > self.exact.room {
+        let own = self.exact.due.min(self.exact.terms.memory - self.exact.outside);
+        if self.exact.bytes() + bytes > own {
+            self.collect(bytes)?;
+        }
+        if self.exact.bytes() + bytes <= self.exact.room {
+            return Ok(());
+        }
+        // Only what really lives is in the way of others.
+        if heap::live() + self.exact.frames + bytes > self.exact.room {
             self.exact.crowded = true;
             return Err(Box::new(Stop::Trap(Trap::Memory)));
         }
+        Ok(())
+    }
+
+    /// A collection, because of so many bytes.
+    pub(crate) fn collect(&mut self, bytes: i64) -> Result<(), Fault> {
         let cells = std::mem::take(&mut *self.cells.borrow_mut());
         let shared = std::mem::take(&mut self.exact.shared);
         let mut suspects: Vec<Value> = cells.iter().filter_map(Weak::upgrade).map(Value::Cell).collect();

@@ -317,7 +317,7 @@ impl Core {
 
     pub(crate) fn site(&self, (file, at): (u32, u32)) -> Site {
         match self.program.sources.get(file as usize) {
-            Some(source) => Site { file: source.name.clone(), line: source.place(at).line },
+            Some(source) => Site { file: source.name.clone(), line: source.line_of(at) },
             None => Site::default(),
         }
     }

@@ -214,7 +214,7 @@ impl Sandbox {
         let own = self.counted - self.source;
         if outer.exact.left() + own < self.memory() {
             // Only what really lives there is in the way.
-            outer.gather(0)?;
+            outer.collect(0)?;
         }
         Ok(outer.exact.left() + own)
     }
@@ -239,7 +239,9 @@ impl Sandbox {
         }
         let result = self.inside(act);
         self.recount();
+        // A charge larger than what was left has paid for nothing: no more was used than its own limit.
         let used = budget as i64 - self.machine.as_ref().map_or(0, |m| m.core.fuel);
+        let used = used.min(i64::try_from(limit).unwrap_or(i64::MAX));
         let Some(outer) = outer else { return Ok(result) };
         if left.is_some() {
             outer.charge(used.max(0) as u64)?;

@@ -63,6 +63,15 @@ impl Machine {
                     regs[usize::from($r)]
                 };
             }
+            // Something that charges by itself: what it has charged stays charged when it fails.
+            macro_rules! paid {
+                ($result:expr) => {{
+                    self.core.fuel = fuel;
+                    let result = $result;
+                    fuel = self.core.fuel;
+                    tri!(result)
+                }};
+            }
             // A jump back is where limits are looked at.
             macro_rules! jump {
                 ($to:expr) => {{
@@ -107,9 +116,7 @@ impl Machine {
             }
             macro_rules! arith_slow {
                 ($ins:expr) => {{
-                    self.core.fuel = fuel;
-                    tri!(steps::arith_slow(regs, $ins, locals, &mut self.core));
-                    fuel = self.core.fuel;
+                    paid!(steps::arith_slow(regs, $ins, locals, &mut self.core));
                 }};
             }
             // Chains of `if let`, not `match`: two predictable compares beat a jump through a table.
@@ -151,11 +158,8 @@ impl Machine {
                     } else if let (Value::Float(x), Value::Float(y)) = (&r!($a), &r!($b)) {
                         x $int y
                     } else if self.core.exact.on {
-                        self.core.fuel = fuel;
-                        let (op, core) = (code[pc - 1].op, &mut self.core);
-                        let less = tri!(steps::less_exact(regs, ($a, $b), $or_equal, op, locals, core));
-                        fuel = self.core.fuel;
-                        less
+                        let op = code[pc - 1].op;
+                        paid!(steps::less_exact(regs, ($a, $b), $or_equal, op, locals, &mut self.core))
                     } else {
                         self.core.fuel = fuel;
                         tri!(steps::less_slow(regs, ($a, $b), $or_equal, locals, &self.core))
@@ -169,10 +173,7 @@ impl Machine {
                     } else if let (Value::Short(x), Value::Short(y)) = (&r!($a), &r!($b)) {
                         x == y
                     } else {
-                        self.core.fuel = fuel;
-                        let same = tri!(steps::equal_slow(regs, $a, $b, locals, &mut self.core));
-                        fuel = self.core.fuel;
-                        same
+                        paid!(steps::equal_slow(regs, $a, $b, locals, &mut self.core))
                     }
                 };
             }
@@ -186,9 +187,7 @@ impl Machine {
             // An instruction of exact partitions off the fast path.
             macro_rules! strict {
                 ($ins:expr) => {{
-                    self.core.fuel = fuel;
-                    let flow = tri!(strict_ops::step(regs, $ins, proto, &mut self.core));
-                    fuel = self.core.fuel;
+                    let flow = paid!(strict_ops::step(regs, $ins, proto, &mut self.core));
                     match flow {
                         Flow::Next => {}
                         Flow::Skip => pc += 1,
@@ -233,9 +232,7 @@ impl Machine {
                         Value::Int(x) => *x $int i64::from($ins.b as i8),
                         Value::Float(x) => *x $int f64::from($ins.b as i8),
                         _ => {
-                            self.core.fuel = fuel;
-                            let order = tri!(steps::small(regs, $ins, locals, &mut self.core));
-                            fuel = self.core.fuel;
+                            let order = paid!(steps::small(regs, $ins, locals, &mut self.core));
                             order.is_some_and(Ordering::$test)
                         }
                     }
@@ -410,9 +407,7 @@ impl Machine {
                         }
                     }
                     Op::Pow => {
-                        self.core.fuel = fuel;
-                        tri!(steps::arith_slow(regs, ins, locals, &mut self.core));
-                        fuel = self.core.fuel;
+                        paid!(steps::arith_slow(regs, ins, locals, &mut self.core));
                     }
                     Op::Negate => {
                         let result = match &r!(ins.b) {
@@ -438,9 +433,7 @@ impl Machine {
                     Op::Gt => set!(ins.a, Value::Bool(less!(ins.c(), ins.b, false, <))),
                     Op::Ge => set!(ins.a, Value::Bool(less!(ins.c(), ins.b, true, <=))),
                     Op::In | Op::NotIn => {
-                        self.core.fuel = fuel;
-                        let yes = tri!(steps::contains(regs, ins.b, ins.c(), locals, &mut self.core));
-                        fuel = self.core.fuel;
+                        let yes = paid!(steps::contains(regs, ins.b, ins.c(), locals, &mut self.core));
                         set!(ins.a, Value::Bool(yes == (ins.op == Op::In)));
                     }
                     Op::Jump | Op::Loop => jump!(ins.d),
@@ -928,9 +921,7 @@ impl Machine {
                     | Op::Share
                     | Op::Observe
                     | Op::Signal => {
-                        self.core.fuel = fuel;
-                        tri!(statement_ops::step(regs, ins, proto, place!(), &mut self.core));
-                        fuel = self.core.fuel;
+                        paid!(statement_ops::step(regs, ins, proto, place!(), &mut self.core));
                     }
 
                     // ---- patterns ----
@@ -942,9 +933,7 @@ impl Machine {
                     | Op::MatchVariant
                     | Op::PartAt
                     | Op::Shape => {
-                        self.core.fuel = fuel;
-                        let flow = tri!(match_ops::step(regs, ins, proto, &mut self.core));
-                        fuel = self.core.fuel;
+                        let flow = paid!(match_ops::step(regs, ins, proto, &mut self.core));
                         if flow == Flow::Skip {
                             pc += 1;
                         }
@@ -1054,9 +1043,7 @@ impl Machine {
                         let target = &protos[ins.d as usize];
                         let up = self.frames.last().map_or(&[][..], captured);
                         let all = steps::captures(target, regs, up);
-                        self.core.fuel = fuel;
-                        r!(ins.a) = tri!(self.core.counted_closure(target, all));
-                        fuel = self.core.fuel;
+                        r!(ins.a) = paid!(self.core.counted_closure(target, all));
                     }
                     Op::GetIndex => {
                         let fast = match (&r!(ins.b), &r!(ins.c())) {

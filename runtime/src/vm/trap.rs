@@ -73,15 +73,23 @@ pub struct Elsewhere {
 /// A stop on its way out, boxed to keep results small.
 pub type Fault = Box<Stop>;
 
+/// Bytes from which on a message costs fuel.
+const LONG: usize = 512;
+
+/// A long message shows a long value: making it is paid for here, once for all that raise. An exact partition's messages are
+/// cut before they are made.
+fn paid(message: &str) {
+    if message.len() >= LONG {
+        // With the fuel used up, the next look at the limits ends the program.
+        let _left = crate::partition::heap::work(message.len() / 32);
+    }
+}
+
 /// An error with a message; the machine adds the place.
 pub(crate) fn raised(message: impl Into<String>) -> Fault {
-    Box::new(Stop::Raised(Raised {
-        message: message.into(),
-        place: None,
-        denied: false,
-        stack: Vec::new(),
-        origin: None,
-    }))
+    let message = message.into();
+    paid(&message);
+    Box::new(Stop::Raised(Raised { message, place: None, denied: false, stack: Vec::new(), origin: None }))
 }
 
 /// An error of a kind that programs tell apart.
@@ -97,6 +105,7 @@ pub(crate) fn from(origin: Origin, message: String) -> Fault {
 
 /// A denial: no place is ever added.
 pub(crate) fn denied(message: String) -> Fault {
+    paid(&message);
     Box::new(Stop::Raised(Raised { message, place: None, denied: true, stack: Vec::new(), origin: None }))
 }
 

@@ -39,6 +39,26 @@ fn endless_programs_stop_at_their_fuel() {
     }
 }
 
+/// What a message shows is paid for, whoever catches it.
+#[test]
+fn errors_that_show_long_values_cost_what_they_show() {
+    let long = "let v be \"0123456789abcdef\"\neach i in range(16)\n    set v to v + v\n";
+    for failing in [
+        "assert_error(() => assert_eq(v, 1))",
+        "assert_error(() => assert_ne(v, v))",
+        "assert_error(() => assert(false, v))",
+        "assert_error(() => int(v))",
+        "assert_error(() => [1][v])",
+        "try\n        raise v\n    recover\n        nothing",
+        "try\n        assert_eq(1, 2, v)\n    recover\n        nothing",
+        "try\n        let f be read_file(v)\n    recover\n        nothing",
+    ] {
+        let program = format!("{long}each i in range(1000)\n    {failing}\n");
+        let ran = Given::program(&program).fuel(5_000_000).run();
+        assert_eq!(ran.end().trap.as_deref(), Some("fuel"), "{failing}: {:?}", ran.errors);
+    }
+}
+
 #[test]
 fn memory_bombs_stop_at_their_limit() {
     for program in [

@@ -1,6 +1,6 @@
 //! What can be called, and with how many arguments.
 
-use super::{host_index, type_name};
+use super::{cut, host_index, type_name};
 use crate::bytecode::Proto;
 use crate::partition::Core;
 use crate::vm::trap::{Fault, raised};
@@ -14,14 +14,14 @@ pub(crate) fn arguments(count: usize) -> String {
 pub(super) fn arity(proto: &Proto, got: usize) -> Fault {
     raised(format!(
         "`{}` takes {}, got {got}",
-        proto.name.as_deref().unwrap_or("fn"),
+        cut(proto.name.as_deref().unwrap_or("fn")),
         arguments(proto.params.len())
     ))
 }
 
 /// A name of the top level is read too early.
 pub(crate) fn early(name: &str) -> Fault {
-    raised(format!("`{name}` is used before its `let`"))
+    raised(format!("`{}` is used before its `let`", cut(name)))
 }
 
 /// Checks before a `spawn` what the call would check.

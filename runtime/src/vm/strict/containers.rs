@@ -1,6 +1,6 @@
 //! Fields, elements, joined text, and what a loop walks over.
 
-use super::{render, type_name};
+use super::{cut, render, type_name};
 use crate::partition::Core;
 use crate::vm::number;
 use crate::vm::shared::{Body, sizes};
@@ -47,7 +47,7 @@ pub(crate) fn field(core: &mut Core, c: &Value, name: &str) -> Result<Value, Fau
             Ok(table.get(name).unwrap_or_default())
         }
         Some(Body::Actor(_)) => Err(raised(ACTOR_FIELDS)),
-        _ => Err(raised(format!("no field `{name}` in {}", type_name(c)))),
+        _ => Err(raised(format!("no field `{}` in {}", cut(name), type_name(c)))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Values as text: for programs, which pay for it, and for messages, where it is cut.
 
-use super::{cut, host_index};
+use super::host_index;
 use crate::partition::Core;
 use crate::vm::number;
 use crate::vm::shared::Body;
@@ -44,6 +44,8 @@ struct Renderer<'c> {
     out: String,
     open: Vec<usize>,
     most: usize,
+    /// Whether it is for a message: then what is beyond `most` is never looked at.
+    cuts: bool,
 }
 
 impl Renderer<'_> {
@@ -55,6 +57,23 @@ impl Renderer<'_> {
             return Err(Box::new(Stop::Trap(Trap::Memory)));
         }
         Ok(())
+    }
+
+    /// As much of a text as can be seen, and a little more: so much is read and paid for.
+    fn seen<'t>(&self, text: &'t str) -> &'t str {
+        if !self.cuts {
+            return text;
+        }
+        let mut end = text.len().min(self.most.saturating_sub(self.out.len()) + 4);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        &text[..end]
+    }
+
+    fn name(&mut self, text: &str) {
+        let seen = self.seen(text);
+        self.out.push_str(seen);
     }
 
     fn text(&mut self, value: &Value) -> Result<(), Fault> {
@@ -73,9 +92,9 @@ impl Renderer<'_> {
             }
             Value::Float(f) => self.out.push_str(&number::float(*f)),
             Value::Short(_) | Value::Text(_) => {
-                let text = value.as_text().unwrap_or("");
+                let text = self.seen(value.as_text().unwrap_or(""));
                 self.pay(text.len() as u64 / 32)?;
-                quote(if self.core.is_some() { text } else { cut(text) }, &mut self.out);
+                quote(text, &mut self.out);
             }
             Value::Shared(shared) => self.shared(shared)?,
             Value::Builtin(id) => match host_index(*id) {
@@ -90,7 +109,9 @@ impl Renderer<'_> {
             },
             Value::Task(task) => match &task.proto.name {
                 Some(name) => {
-                    let _ = write!(self.out, "<fn {name}>");
+                    self.out.push_str("<fn ");
+                    self.name(name);
+                    self.out.push('>');
                 }
                 None => self.out.push_str("<fn>"),
             },
@@ -135,11 +156,12 @@ impl Renderer<'_> {
                     self.pay(1)?;
                     let field = table.entries().get_index(i).map(|(k, v)| (k.clone(), v.clone()));
                     let Some((key, value)) = field else { break };
-                    if is_word(key.as_str()) {
-                        self.out.push_str(key.as_str());
+                    let name = self.seen(key.as_str());
+                    if is_word(name) {
+                        self.out.push_str(name);
                     } else {
                         self.out.push('[');
-                        quote(key.as_str(), &mut self.out);
+                        quote(name, &mut self.out);
                         self.out.push(']');
                     }
                     self.out.push_str(" = ");
@@ -148,14 +170,14 @@ impl Renderer<'_> {
                 self.out.push_str(" }");
             }
             Body::Tagged(tag, value) => {
-                self.out.push_str(tag);
+                self.name(tag);
                 self.out.push('(');
                 self.pay(1)?;
                 self.value(value)?;
                 self.out.push(')');
             }
             Body::Tag(tag) => {
-                self.out.push_str(tag);
+                self.name(tag);
                 return Ok(());
             }
             Body::Walk(_) => return Ok(()),
@@ -182,9 +204,12 @@ fn is_word(text: &str) -> bool {
         && text != "_"
 }
 
-/// A rendering for messages: nobody pays, and it is cut.
+/// Bytes of a value in a message, before the message itself is cut.
+const SHOWN: usize = 512;
+
+/// A rendering for messages: nobody pays, and no more is looked at than is shown.
 pub(crate) fn display(value: &Value) -> String {
-    let mut renderer = Renderer { core: None, out: String::new(), open: Vec::new(), most: 1 << 16 };
+    let mut renderer = Renderer { core: None, out: String::new(), open: Vec::new(), most: SHOWN, cuts: true };
     let _cut = renderer.value(value);
     renderer.out
 }
@@ -192,7 +217,7 @@ pub(crate) fn display(value: &Value) -> String {
 /// A rendering that the partition pays for, added to what is there.
 pub(crate) fn render(core: &mut Core, value: &Value, into: String) -> Result<String, Fault> {
     let most = usize::try_from(core.exact.terms.memory).unwrap_or(usize::MAX);
-    let mut renderer = Renderer { core: Some(core), out: into, open: Vec::new(), most };
+    let mut renderer = Renderer { core: Some(core), out: into, open: Vec::new(), most, cuts: false };
     match value {
         Value::Short(_) | Value::Text(_) => renderer.text(value)?,
         other => renderer.value(other)?,
@@ -200,12 +225,12 @@ pub(crate) fn render(core: &mut Core, value: &Value, into: String) -> Result<Str
     Ok(renderer.out)
 }
 
-/// `no arm matches …`
+/// `no arm matches …`: 80 characters of the value, each of at most four bytes.
 pub(crate) fn unmatched(core: &mut Core, value: &Value) -> Fault {
-    let most = usize::try_from(core.exact.terms.memory).unwrap_or(usize::MAX).min(1 << 16);
-    let mut renderer = Renderer { core: Some(core), out: String::new(), open: Vec::new(), most };
+    let mut renderer =
+        Renderer { core: Some(core), out: String::new(), open: Vec::new(), most: SHOWN, cuts: true };
     if let Err(fault) = renderer.value(value)
-        && renderer.out.len() <= most
+        && renderer.out.len() <= SHOWN
     {
         return fault;
     }

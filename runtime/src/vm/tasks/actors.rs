@@ -107,14 +107,18 @@ impl Core {
                 let depth = guest.limits.0;
                 let mut all = Vec::with_capacity(args.len());
                 for (i, arg) in args.iter().enumerate() {
-                    all.push(self.export(arg, &format!("argument {} of `{tag}`", i + 1), depth)?);
+                    all.push(self.export(
+                        arg,
+                        &format!("argument {} of `{}`", i + 1, strict::cut(tag)),
+                        depth,
+                    )?);
                 }
                 Payload::Data(all)
             }
             None => {
                 for (i, arg) in args.iter_mut().enumerate() {
                     if arg.is_container() {
-                        *arg = self.copy(arg, &format!("argument {} of `{tag}`", i + 1))?;
+                        *arg = self.copy(arg, &format!("argument {} of `{}`", i + 1, strict::cut(tag)))?;
                     } else {
                         self.charge(1)?;
                     }

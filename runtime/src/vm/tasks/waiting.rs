@@ -96,7 +96,7 @@ impl Machine {
                     if let Some(task) = call.asker.take() {
                         core.exact.tasks.asking -= 1;
                         let ms = call.timeout.unwrap_or(0);
-                        let message = format!("ask `{}` timed out after {ms} ms", call.tag);
+                        let message = format!("ask `{}` timed out after {ms} ms", strict::cut(&call.tag));
                         core.wake(task, Err(of_kind("timeout", message)));
                     }
                 }

@@ -5,6 +5,7 @@
 //! passes and one less doesn't. `programs` as the examples: `--> ` is a line of output, `--! ` one of errors.
 
 mod hostile;
+mod innermost;
 mod random;
 mod saving;
 
