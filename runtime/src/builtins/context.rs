@@ -162,6 +162,18 @@ impl Ctx<'_> {
         self.core.ask(capability, target, &source, self.place)
     }
 
+    /// Asks the gate for what reaches only what is granted anyway.
+    ///
+    /// # Errors
+    /// The denial.
+    pub(crate) fn ask_any(&mut self, capability: Capability) -> Result<(), Fault> {
+        self.core.check_limits()?;
+        let site = self.core.site(self.place);
+        let source = format!("{}()", self.name);
+        let core = &mut *self.core;
+        core.gate.ask_any(capability, &source, &site, core.host.as_mut()).map_err(denied)
+    }
+
     /// Prints, as `print` does.
     ///
     /// # Errors

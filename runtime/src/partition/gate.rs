@@ -115,7 +115,8 @@ impl Gate {
         gate
     }
 
-    /// A gate whose grants come from the command line or the host, output besides.
+    /// A gate whose grants come from the command line or the host, output besides. A use is allowed where both a grant and the
+    /// ceiling allow it: a grant wider than the ceiling is held whole, and each use is decided by both.
     pub fn granted(
         ceiling: Option<Ceiling>,
         granted: Ceiling,
@@ -127,14 +128,15 @@ impl Gate {
         let bound = ceiling.clone().unwrap_or_else(Ceiling::everything);
         let mut gate = Self { ceiling, bound, base, context: "program".to_owned(), ..Self::closed() };
         for grant in granted.grants().cloned().collect::<Vec<_>>() {
-            let ambient = grant.capability() == Capability::Stdout;
-            let taken =
-                if ambient { &mut gate.ambient } else { &mut gate.held }.take(grant.clone(), &gate.bound);
-            if taken == Taken::AboveCeiling {
+            let above = |part: &Grant| !grant.covers_grant(part) && !part.covers_grant(&grant);
+            if gate.bound.grants().all(above) {
                 let verdict = Verdict { granted: false, source: "ceiling", reason: ABOVE_CEILING };
                 let target = grant.scope_text().unwrap_or_default();
                 gate.audit(host, grant.check(), &target, &verdict, Origin::Runtime, None);
             }
+            let ambient = grant.capability() == Capability::Stdout;
+            let grants = if ambient { &mut gate.ambient } else { &mut gate.held };
+            let _whole = grants.take(grant.clone(), &Ceiling::everything());
             gate.declared.push(grant);
         }
         gate
@@ -264,6 +266,40 @@ impl Gate {
         host: &mut dyn Host,
     ) -> Result<(), String> {
         let decision = self.decided(capability, target);
+        self.told(capability, target, source, decision, site, host)
+    }
+
+    /// Asks for a use that reaches only what is granted anyway, such as a list of the granted names: any scope will do.
+    ///
+    /// # Errors
+    /// The denial's message.
+    pub(crate) fn ask_any(
+        &mut self,
+        capability: Capability,
+        source: &str,
+        site: &Site,
+        host: &mut dyn Host,
+    ) -> Result<(), String> {
+        let held = self.held.as_ceiling().has(capability);
+        let decision = if held && self.bound.has(capability) && self.layers.is_empty() {
+            Ok("Granted by require")
+        } else {
+            let reason = if held { ABOVE_CEILING } else { "No matching grant found" };
+            Err(Denial { reason, declared: held, layer: self.layers.last().map(|layer| layer.kind) })
+        };
+        self.told(capability, None, source, decision, site, host)
+    }
+
+    /// A decision's entry, and what the program is told.
+    fn told(
+        &mut self,
+        capability: Capability,
+        target: Option<&str>,
+        source: &str,
+        decision: Result<&'static str, Denial>,
+        site: &Site,
+        host: &mut dyn Host,
+    ) -> Result<(), String> {
         let check = check_form(capability, target);
         let context = self.layers.last().map(|l| l.context.clone());
         let verdict = match &decision {
@@ -310,7 +346,9 @@ impl Gate {
         let parsed = Parsed::new(capability, target, self.base.as_ref());
         let covers =
             |grants: &dyn Fn(Target<'_>) -> bool| parsed.as_ref().is_some_and(|p| grants(p.target()));
-        let ambient = covers(&|t| self.ambient.covers(capability, t));
+        // What a program requires is held only below the ceiling; what flags grant may be wider.
+        let below = self.wording == Wording::Require || covers(&|t| self.bound.covers(capability, t));
+        let ambient = below && covers(&|t| self.ambient.covers(capability, t));
         for layer in self.layers.iter().rev() {
             let inside = match &layer.allowed {
                 None => capability == Capability::Stdout,
@@ -329,13 +367,13 @@ impl Gate {
         if ambient {
             return Ok("auto-granted by the runtime");
         }
-        if covers(&|t| self.held.covers(capability, t)) {
+        if below && covers(&|t| self.held.covers(capability, t)) {
             return Ok("Granted by require");
         }
+        let given = self.wording == Wording::Require && AMBIENT.contains(&capability);
         let declared = covers(&|t| self.declared.iter().any(|g| g.covers(capability, t)))
-            || (AMBIENT.contains(&capability) && self.declared.iter().any(|g| g.capability() == capability));
-        let reason =
-            if declared || AMBIENT.contains(&capability) { ABOVE_CEILING } else { "No matching grant found" };
+            || (given && self.declared.iter().any(|g| g.capability() == capability));
+        let reason = if declared || given { ABOVE_CEILING } else { "No matching grant found" };
         Err(Denial { reason, declared, layer: None })
     }
 
@@ -410,10 +448,11 @@ impl Gate {
             .cloned()
             .collect::<Vec<_>>();
         let inside = |grant: &Grant| {
-            self.layers.iter().all(|layer| match &layer.allowed {
-                None => grant.capability() == Capability::Stdout,
-                Some(ceiling) => ceiling.covers_grant(grant),
-            })
+            self.bound.covers_grant(grant)
+                && self.layers.iter().all(|layer| match &layer.allowed {
+                    None => grant.capability() == Capability::Stdout,
+                    Some(ceiling) => ceiling.covers_grant(grant),
+                })
         };
         Ceiling::of(all.into_iter().filter(inside))
     }

@@ -77,6 +77,7 @@ fn flags(capability: Capability, target: Option<&str>, denial: &Denial) -> Strin
         );
     }
     let flag = match capability {
+        Capability::Stdout => return format!("capability not granted: {shown} — run without --no-stdout"),
         Capability::SandboxRun => "--allow-sandbox",
         Capability::FileRead => "--allow-fs-read",
         Capability::FileWrite => "--allow-fs-write",

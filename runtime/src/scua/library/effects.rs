@@ -60,6 +60,8 @@ pub(crate) const TABLE: &[Builtin] = &[
         }
     }),
     Builtin::exact("env.names", (0, 0), |ctx, _| {
+        // The names that are granted are the answer; that it was asked for is one decision.
+        ctx.ask_any(Capability::Env)?;
         let mut names = Vec::new();
         for name in ctx.core.host.env_names() {
             if ctx.core.gate.covers(Capability::Env, Some(&name)) {

@@ -7,6 +7,7 @@
 mod hostile;
 mod innermost;
 mod random;
+mod rights;
 mod saving;
 
 use policies::ceiling::Ceiling;
