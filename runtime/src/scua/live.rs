@@ -330,7 +330,7 @@ impl Live {
                 return;
             }
             Stop::Wait => return,
-            Stop::Raised(error) => (strict::shown(core, error), error.message.clone(), error.denied),
+            Stop::Raised(error) => (strict::shown(core, error, None), error.message.clone(), error.denied),
             Stop::Trap(trap) => {
                 let message = self.ran_out(*trap);
                 (strict::at_line(core, line, &message), message, false)

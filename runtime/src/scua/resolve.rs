@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Registers that variables of one function may take.
-pub(super) const MAX_REGISTERS: u16 = 190;
+pub(super) const MAX_REGISTERS: u16 = 240;
 
 /// Registers from which on no name of the top level gets one.
 const MAX_HELD: u16 = 100;

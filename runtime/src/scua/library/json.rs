@@ -17,7 +17,15 @@ const MAX_INDENT: i64 = 16;
 pub(super) fn encode(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let indent = match args.at(1) {
         Value::Nothing => None,
-        _ => Some(usize::try_from(int(args, 1)?.clamp(0, MAX_INDENT)).unwrap_or(0)).filter(|n| *n > 0),
+        _ => {
+            let spaces = int(args, 1)?;
+            if !(0..=MAX_INDENT).contains(&spaces) {
+                return Err(raised(format!(
+                    "`json.encode` takes from 0 to {MAX_INDENT} spaces per level, got {spaces}"
+                )));
+            }
+            usize::try_from(spaces).ok().filter(|n| *n > 0)
+        }
     };
     let most = usize::try_from(ctx.core.exact.terms.memory).unwrap_or(usize::MAX);
     let mut out = String::new();

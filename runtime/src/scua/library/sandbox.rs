@@ -41,6 +41,20 @@ fn defaults(most: Option<&Limits>) -> Limits {
     }
 }
 
+/// Whether a character in a name shows as itself: no control, nothing that breaks lines, and nothing that turns the direction
+/// of the text around it or can't be seen at all.
+///
+/// Source: Unicode Standard Annex #9 (bidirectional controls), UTR #36 section 2.10 (invisible characters).
+fn printable(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
 fn limits(value: &Value, most: Option<&Limits>) -> Result<Limits, Fault> {
     let mut limits = defaults(most);
     if value.is_nothing() {
@@ -59,7 +73,7 @@ fn limits(value: &Value, most: Option<&Limits>) -> Result<Limits, Fault> {
                     "sandbox limit `name` is a string of 1 to 64 bytes, got {shown}"
                 )));
             };
-            if name.chars().any(char::is_control) {
+            if !name.chars().all(printable) {
                 return Err(raised("sandbox limit `name` is 1 to 64 bytes of printable text"));
             }
             limits.name = name.into();
@@ -67,7 +81,8 @@ fn limits(value: &Value, most: Option<&Limits>) -> Result<Limits, Fault> {
         }
         let Some((_, low, high)) = RANGES.iter().find(|(name, ..)| *name == key) else {
             return Err(raised(format!(
-                "unknown sandbox limit `{key}`; one of name, fuel, memory, source, prototypes, depth, calls"
+                "unknown sandbox limit `{}`; one of name, fuel, memory, source, prototypes, depth, calls",
+                strict::cut(key)
             )));
         };
         let high = most.map_or(*high, |most| {

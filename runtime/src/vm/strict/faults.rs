@@ -28,7 +28,7 @@ pub(crate) fn cut(message: &str) -> &str {
 }
 
 pub(crate) fn line_of(core: &Core, (file, at): (u32, u32)) -> i64 {
-    core.program.sources.get(file as usize).map_or(0, |source| i64::from(source.place(at).line))
+    core.program.sources.get(file as usize).map_or(0, |source| i64::from(source.line_of(at)))
 }
 
 /// The four fields of an error.
@@ -50,8 +50,8 @@ pub(crate) fn describe(core: &Core, error: &Raised) -> Described {
     }
 }
 
-/// `FILE:LINE: fault: MESSAGE` and the source line.
-pub(crate) fn shown(core: &Core, error: &Raised) -> String {
+/// `FILE:LINE: fault: MESSAGE` and the source line; `within` is the actor that it ended, if nobody else is told.
+pub(crate) fn shown(core: &Core, error: &Raised, within: Option<u32>) -> String {
     let described = describe(core, error);
     let mut line = error.place.map_or(0, |place| line_of(core, place));
     let mut message = described.message;
@@ -66,6 +66,9 @@ pub(crate) fn shown(core: &Core, error: &Raised) -> String {
                     "sandbox `{}` failed at its line {} ({}): {message}",
                     from.name, from.line, described.kind
                 );
+                if let Some(number) = within {
+                    let _ = write!(message, " (in actor {number})");
+                }
             }
         }
     }

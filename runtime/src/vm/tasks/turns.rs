@@ -7,7 +7,7 @@ use crate::vm::frame::Ret;
 use crate::vm::machine::Machine;
 use crate::vm::shared::Shared;
 use crate::vm::strict;
-use crate::vm::trap::{Fault, Stop};
+use crate::vm::trap::{Fault, Raised, Stop};
 use crate::vm::value::Value;
 use std::rc::Rc;
 
@@ -283,13 +283,19 @@ impl Machine {
             self.core.queue_actor(&shared, actor);
             return Ok(());
         };
+        // To whoever asked, what a sandbox did is told at the asking line; where nobody waits, the actor's own is the outermost.
+        let own = match &*fault {
+            Stop::Raised(error) => error.place,
+            _ => None,
+        };
         let fault = self.core.of_actor(fault, actor.number.get());
         let told = turn.call.as_ref().is_some_and(|call| self.core.answer(call, Err(fault.clone())));
         self.core.end_actor(actor, &fault);
         if !told {
             self.core.exact.tasks.complaints = true;
             if let Stop::Raised(error) = &*fault {
-                let line = strict::shown(&self.core, error);
+                let error = Raised { place: error.place.or(own), ..error.clone() };
+                let line = strict::shown(&self.core, &error, Some(actor.number.get()));
                 self.core.host.flush();
                 self.core.host.eprint(&line);
             }

@@ -308,3 +308,20 @@ fn plain() return str(sandbox.run(\"fn main() while true do end end\")) end";
     );
     assert!(text(live.call("plain", &[])).contains("ran out of fuel (limit 500)"));
 }
+
+/// S-04: what is counted is what stands in the source, however many of the names are alive at once.
+#[test]
+fn a_function_has_two_hundred_names() {
+    let of = |count: usize, rest: &str| {
+        let names: String = (0..count).map(|i| format!("let a{i} = {i}\n")).collect();
+        format!("fn main(n)\n{names}{rest}return a0 + a{} + n\nend", count - 1)
+    };
+    let run = |source: &str| Mod::new(limits(100_000, 1 << 20)).run(source, &Data::Int(1));
+    assert_eq!(run(&of(199, "")), Ok(Data::Int(199)));
+    let failure = run(&of(200, "")).expect_err("one more than there may be");
+    assert_eq!((failure.line, &*failure.message), (201, "more than 200 names in a function"));
+    // What loops and matches keep for themselves isn't counted.
+    let rest =
+        "for _ in [1] do for _ = 1, 2 do match [n]\n [_] -> a0 = a0 + (a1 + (a2 + (a3 + n)))\n end end end\n";
+    assert_eq!(run(&of(199, rest)), Ok(Data::Int(199 + 7 + 7)));
+}
