@@ -184,7 +184,7 @@ pub(super) struct RunArgs {
     /// Limits and reports.
     #[command(flatten)]
     pub(super) common: CommonArgs,
-    /// The program, or `-` for standard input.
+    /// The program, or `-` for standard input: Synsema, or SCUA where the binary is called as `scua`.
     pub(super) file: String,
     /// Arguments of the program; those that begin with `-` stand after `--`.
     #[arg(allow_negative_numbers = true)]

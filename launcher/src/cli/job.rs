@@ -3,7 +3,9 @@
 
 use super::{
     args::{CommonArgs, RunArgs},
-    exit, launch, settings,
+    exit, launch,
+    names::{self, Name},
+    settings,
     sources::{self, Beside},
 };
 use crate::{error::Error, probe};
@@ -42,7 +44,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Reads a file, or standard input for `-`.
+    /// Reads a file, or standard input for `-`: SCUA where the binary was called as `scua`, else Synsema.
     pub(super) fn read(path: &str) -> Result<Self, Error> {
         let (name, source) = if path == "-" {
             ("<stdin>", sources::bounded(io::stdin().lock(), wire::MAX_SOURCE))
@@ -54,7 +56,9 @@ impl Program {
             path: name.to_owned(),
             source,
         })?;
-        let language = if path.ends_with(".scua") { Language::Scua } else { Language::Synsema };
+        // Standard input has no ending to tell by: it is of the language that the binary was called by.
+        let scua = path.ends_with(".scua") || (path == "-" && names::called_as() == Name::Scua);
+        let language = if scua { Language::Scua } else { Language::Synsema };
         Ok(Self { source, ..Self::empty(name, language) })
     }
 
@@ -285,7 +289,7 @@ pub(super) fn header(
         header.granted = Some(args.allow.granted()?.to_string());
     }
     header.fuel = settings::count("--fuel", args.fuel.as_deref())?;
-    header.heap = settings::size("--memory-heap", args.memory_heap.as_deref())?;
+    header.heap = settings::size(names::called_as().heap_flag(), args.memory_heap.as_deref())?;
     header.args.clone_from(&args.args);
     header.deterministic = args.deterministic;
     header.explain = match (args.explain, args.format) {

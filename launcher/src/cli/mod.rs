@@ -99,7 +99,7 @@ fn runtime_process() -> u8 {
 
 /// One message: what, where, why, and what to do.
 fn complain(error: &Error) {
-    let text = format!("thirdwall: failed to {}\n", chain(error));
+    let text = format!("{}: failed to {}\n", names::called_as().speaks(), chain(error));
     let _told = io::stderr().write_all(given::printable(&text).as_bytes());
 }
 

@@ -11,6 +11,9 @@ use std::{env, path::Path};
 /// The exit code that the languages' pages give to a wrong call and an unreadable file.
 const LANGUAGE_USAGE: u8 = 2;
 
+/// The flag for a program's heap, where `--memory` is the jail's.
+const HEAP: &str = "--memory-heap";
+
 /// A name of the binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
@@ -68,19 +71,45 @@ impl Name {
             let flag = shown.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string);
             match (unknown || needs_value(&shown), flag) {
                 (true, Some(flag)) if needs_value(&shown) => {
-                    use std::io::Write;
                     let flag = flag.split(' ').next().unwrap_or_default();
-                    let _told = writeln!(std::io::stderr(), "{flag} requires a value");
+                    self.complain(&format!("{} requires a value", self.flag(flag)));
                 }
-                (true, Some(flag)) => {
-                    use std::io::Write;
-                    let _told = writeln!(std::io::stderr(), "unknown flag '{flag}'");
+                (true, Some(flag)) => self.complain(&format!("unknown flag '{flag}'")),
+                (_, _) if self == Self::Scua && shown.use_stderr() => {
+                    let text = shown.render().to_string();
+                    let text = text.strip_prefix("error: ").unwrap_or(&text).replace(HEAP, self.heap_flag());
+                    self.complain(text.trim_end());
                 }
                 // Nobody to tell: the caller closed the stream.
                 (_, _) => drop(shown.print()),
             }
             if shown.use_stderr() { self.usage_code() } else { 0 }
         })
+    }
+
+    /// What is wrong with the command line, as this name's page has it.
+    fn complain(self, what: &str) {
+        use std::io::Write;
+        let before = if self == Self::Scua { "scua: " } else { "" };
+        let _told = writeln!(std::io::stderr(), "{before}{what}");
+    }
+
+    /// What stands before a message of the launcher's own.
+    pub(super) fn speaks(self) -> &'static str {
+        match self {
+            Self::Thirdwall | Self::Synsema => "thirdwall",
+            Self::Scua => "scua",
+        }
+    }
+
+    /// The flag for a program's heap under this name.
+    pub(super) fn heap_flag(self) -> &'static str {
+        if self == Self::Scua { "--memory" } else { HEAP }
+    }
+
+    /// A flag as it was typed.
+    fn flag(self, flag: &str) -> &str {
+        if flag == HEAP { self.heap_flag() } else { flag }
     }
 
     fn usage_code(self) -> u8 {

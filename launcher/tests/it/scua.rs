@@ -124,3 +124,75 @@ fn virtual_time_jumps_over_waits() {
     let ended = folder.scua(&["--allow-clock", "--virtual-time", "t.scua"]);
     assert_eq!(ended, (0, "0\n3600000 3600000\n".into(), String::new()));
 }
+
+/// Section 6: what the command line says wrong is told under the name that was called.
+#[test]
+fn what_is_wrong_with_the_call_is_told_as_scua() {
+    let folder = Folder::new(&[("a.scua", "print(1)")]);
+    for (words, told) in [
+        (&["--no-such-flag", "a.scua"][..], "scua: unknown flag '--no-such-flag'"),
+        (&["missing.scua"], "scua: failed to read the program missing.scua"),
+        (&["--memory", "x", "a.scua"], "scua: failed to read --memory:"),
+        (&["--memory"], "scua: --memory requires a value"),
+        (&["--fuel", "x", "a.scua"], "scua: failed to read --fuel:"),
+        (&["--allow-net=", "a.scua"], "scua: "),
+        (&["--cap-set", "nonsense", "a.scua"], "scua: "),
+        (&[], "scua: "),
+        (&["check"], "scua: "),
+    ] {
+        let (code, out, err) = folder.scua(words);
+        assert_eq!((code, out.as_str()), (2, ""), "{words:?}: {err}");
+        assert!(err.starts_with(told), "{words:?}: {err}");
+        assert!(!err.contains("--memory-heap"), "{words:?}: {err}");
+    }
+    assert_eq!(folder.scua(&["--memory", "1048576", "a.scua"]), (0, "1\n".into(), String::new()));
+}
+
+#[test]
+fn standard_input_is_of_the_language_that_was_called() {
+    let folder = Folder::new(&[]);
+    let run = |name: &str, words: &[&str], program: &str| {
+        let path = folder.0.path().join(name);
+        if !path.exists() {
+            symlink(env!("CARGO_BIN_EXE_thirdwall"), &path).unwrap();
+        }
+        let mut child = Command::new(path)
+            .args(words)
+            .current_dir(folder.0.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), program.as_bytes()).unwrap();
+        let done = child.wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (done.status.code(), text(&done.stdout), text(&done.stderr))
+    };
+    assert_eq!(run("scua", &["-"], "print(7 // 2, nil)"), (Some(0), "3 nil\n".into(), String::new()));
+    let (code, _, err) = run("scua", &["-"], "print(1 // 0)");
+    assert_eq!(code, Some(1));
+    assert!(err.starts_with("<stdin>:1: fault: division by zero"), "{err}");
+    assert_eq!(run("scua", &["check", "-"], "print(1)"), (Some(0), String::new(), String::new()));
+    let (code, out, _) = run("thirdwall", &["run", "-"], "print(\"a\" + text(1))");
+    assert_eq!((code, out.as_str()), (Some(0), "a1\n"));
+}
+
+/// Section 8: a use is allowed where a flag and the ceiling allow it, in the jail too.
+#[test]
+fn a_flag_wider_than_the_ceiling_reaches_what_the_ceiling_does() {
+    let read = |name: &str| format!("import fs\nprint(fs.read(\"{name}\"))");
+    let folder = Folder::new(&[
+        ("in.scua", &read("txt.txt")),
+        ("out.scua", &read("other.txt")),
+        ("txt.txt", "seen"),
+        ("other.txt", "unseen"),
+    ]);
+    for flag in ["--allow-fs-read", "--allow-fs", "--allow-fs-read=*.txt", "--allow-fs-read=txt.txt"] {
+        let under = |file| folder.scua(&[flag, "--cap-set", "stdout,file.read=txt.txt", file]);
+        assert_eq!(under("in.scua"), (0, "Ok(\"seen\")\n".into(), String::new()), "{flag}");
+        let (code, out, err) = under("out.scua");
+        assert_eq!((code, out.as_str()), (1, ""), "{flag}: {err}");
+        assert!(err.contains("capability not granted: file_read(\"other.txt\")"), "{flag}: {err}");
+    }
+}
