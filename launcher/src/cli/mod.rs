@@ -122,7 +122,9 @@ fn chain(error: &Error) -> String {
 /// Tells of an end that isn't the program's own.
 fn tell(report: &Report) {
     if let Some(what) = verdict(report) {
-        let _told = writeln!(io::stderr(), "thirdwall: {}", given::printable(&what));
+        let name = names::called_as();
+        let what = name.as_typed(&what);
+        let _told = writeln!(io::stderr(), "{}: {}", name.speaks(), given::printable(&what));
     }
 }
 

@@ -72,12 +72,12 @@ impl Name {
             match (unknown || needs_value(&shown), flag) {
                 (true, Some(flag)) if needs_value(&shown) => {
                     let flag = flag.split(' ').next().unwrap_or_default();
-                    self.complain(&format!("{} requires a value", self.flag(flag)));
+                    self.complain(&format!("{} requires a value", self.as_typed(flag)));
                 }
                 (true, Some(flag)) => self.complain(&format!("unknown flag '{flag}'")),
                 (_, _) if self == Self::Scua && shown.use_stderr() => {
                     let text = shown.render().to_string();
-                    let text = text.strip_prefix("error: ").unwrap_or(&text).replace(HEAP, self.heap_flag());
+                    let text = self.as_typed(text.strip_prefix("error: ").unwrap_or(&text));
                     self.complain(text.trim_end());
                 }
                 // Nobody to tell: the caller closed the stream.
@@ -107,9 +107,9 @@ impl Name {
         if self == Self::Scua { "--memory" } else { HEAP }
     }
 
-    /// A flag as it was typed.
-    fn flag(self, flag: &str) -> &str {
-        if flag == HEAP { self.heap_flag() } else { flag }
+    /// A message with the flag for a program's heap as it is typed under this name.
+    pub(super) fn as_typed(self, text: &str) -> String {
+        text.replace(HEAP, self.heap_flag())
     }
 
     fn usage_code(self) -> u8 {

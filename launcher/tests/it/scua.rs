@@ -146,6 +146,11 @@ fn what_is_wrong_with_the_call_is_told_as_scua() {
         assert!(!err.contains("--memory-heap"), "{words:?}: {err}");
     }
     assert_eq!(folder.scua(&["--memory", "1048576", "a.scua"]), (0, "1\n".into(), String::new()));
+    fs::write(folder.0.path().join("b.scua"), "import string\nprint(string.repeat(\"x\", 2000000))").unwrap();
+    let (code, _, err) = folder.scua(&["--memory", "1048576", "b.scua"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.starts_with("b.scua:2: fault: ran out of memory (limit 1048576 bytes)"), "{err}");
+    assert!(!err.contains("thirdwall") && !err.contains("--memory-heap"), "{err}");
 }
 
 #[test]
