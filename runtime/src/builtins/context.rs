@@ -84,6 +84,26 @@ impl Args<'_> {
         }
     }
 
+    /// A map of options, if there is one, with these keys and no others.
+    ///
+    /// # Errors
+    /// It is no map, or has another key.
+    pub fn options(&self, i: usize, known: &[&str]) -> Result<Option<&crate::vm::value::Map>, Fault> {
+        if self.optional(i).is_none() {
+            return Ok(None);
+        }
+        let map = self.map(i)?;
+        match map.entries().find(|(key, _)| !known.contains(&key.as_str())) {
+            Some((key, _)) => Err(raised(format!(
+                "{}: unknown option '{}', one of {}",
+                self.name,
+                key.as_str(),
+                known.join(", ")
+            ))),
+            None => Ok(Some(map)),
+        }
+    }
+
     /// A number as a double.
     ///
     /// # Errors
@@ -109,9 +129,10 @@ impl Args<'_> {
             Value::Int(n) => Ok(*n),
             Value::Float(f) if f.fract() == 0.0 && f.abs() < 9e18 => Ok(*f as i64),
             v => Err(raised(format!(
-                "{}: {what} must be an integer, got {}",
+                "{}: {what} must be an integer{}, got {}",
                 self.name,
-                crate::vm::render::inside(v)
+                crate::vm::number::too_wide(v),
+                crate::vm::render::brief(v)
             ))),
         }
     }

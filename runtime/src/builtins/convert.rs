@@ -4,7 +4,7 @@ use super::{Args, Builtin, Cost, Ctx};
 use crate::vm::decimal::Decimal;
 use crate::vm::number::{big_to_float, float_to_big};
 use crate::vm::other::Other;
-use crate::vm::render::{self, inside, type_name};
+use crate::vm::render::{self, brief, inside, type_name};
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::Value;
 use num_bigint::{BigInt, Sign};
@@ -104,7 +104,13 @@ pub(super) fn parse_int(text: &str, base: Option<u32>) -> Option<BigInt> {
 }
 
 fn cannot(what: &Value, kind: &str) -> Fault {
-    raised(format!("Cannot convert {} to {kind}", inside(what)))
+    let digits = what.as_text().map(|t| t.trim().trim_start_matches(['-', '+']));
+    if let Some(digits) = digits.filter(|d| d.len() > MAX_DIGITS)
+        && digits.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    {
+        return raised(format!("{kind}: the text has {} digits, more than {MAX_DIGITS}", digits.len()));
+    }
+    raised(format!("Cannot convert {} to {kind}", brief(what)))
 }
 
 pub(super) fn or_default(args: &Args<'_>, i: usize, fault: Fault) -> Result<Value, Fault> {

@@ -182,16 +182,14 @@ const MOST_MATCHES: usize = 10_000;
 fn grep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let target = path_of(args, 0)?;
     let pattern = args.text(1)?;
-    let option = |name: &str| match args.at(2) {
-        Value::Map(map) => map.get(name).is_some_and(crate::vm::ops::truthy),
-        _ => false,
-    };
+    let options = args.options(2, &["regex", "ignore_case"])?;
+    let option = |name| options.and_then(|map| map.get(name)).is_some_and(crate::vm::ops::truthy);
     let literal = if option("regex") { pattern.to_owned() } else { regex::escape(pattern) };
     let re = regex::RegexBuilder::new(&literal)
         .case_insensitive(option("ignore_case"))
         .size_limit(1 << 20)
         .build()
-        .map_err(|e| raised(format!("invalid regex: {e}")))?;
+        .map_err(|e| super::text::invalid(&e))?;
     ctx.ask(Capability::FileRead, Some(&target))?;
     let mut waiting = vec![target.clone()];
     let mut files = Vec::new();
@@ -291,10 +289,8 @@ fn delete_file(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 
 fn delete_dir(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let root = path_of(args, 0)?;
-    let recursive = match args.at(1) {
-        Value::Map(map) => map.get("recursive").is_some_and(crate::vm::ops::truthy),
-        _ => false,
-    };
+    let options = args.options(1, &["recursive"])?;
+    let recursive = options.and_then(|map| map.get("recursive")).is_some_and(crate::vm::ops::truthy);
     ctx.ask(Capability::FileWrite, Some(&root))?;
     // Folders in the order of discovery; removed the other way round, so that each is empty when its turn comes.
     let mut folders = vec![root];

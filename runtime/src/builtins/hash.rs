@@ -46,7 +46,8 @@ pub(super) const TABLE: &[Builtin] = &[
         let code = code(data(a, 0)?, data(a, 1)?, Algo::Sha256)?;
         Ok(Value::string(data_encoding::HEXLOWER.encode(&code)))
     })
-    .cost(Cost::Own),
+    .cost(Cost::Own)
+    .replaced_by("decode(hmac(data, key), \"hex\")"),
     Builtin::new("verify_hmac", &["data", "signature", "key", "algorithm"], 3, verify).cost(Cost::Own),
     Builtin::new("constant_time_eq", &["a", "b"], 2, |_, a| Ok(same(data(a, 0)?, data(a, 1)?).into())),
     // Its salt is of the kernel's random numbers.

@@ -427,7 +427,11 @@ struct CallTool {
 fn call_tool(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault> {
     let callee = args.take(0);
     let Value::Task(task) = &callee else {
-        return Err(raised(format!("call_tool expects a task, got {}", type_name(&callee))));
+        let got = match &callee {
+            Value::Builtin(id) => format!("the builtin {}", super::get(*id).name),
+            other => type_name(other).to_owned(),
+        };
+        return Err(raised(format!("call_tool expects a task of the program, got {got}")));
     };
     let layers = ctx.core.gate.depth();
     let name = task.proto.name.clone().unwrap_or_else(|| "<lambda>".into());

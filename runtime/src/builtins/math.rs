@@ -139,12 +139,22 @@ fn round_to(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         if n >= 0 {
             return Ok(Value::decimal(d.round_to(n as u32)));
         }
-        let unit = Decimal::from_int(BigInt::from(10).pow((-n) as u32));
-        let scaled = d.div(&unit).whole(Rounding::HalfEven);
-        return Ok(Value::decimal(Decimal::from_int(scaled * BigInt::from(10).pow((-n) as u32))));
+        let ten = BigInt::from(10);
+        let (unit, scale) = (ten.pow((-n) as u32), ten.pow(d.scale));
+        let units = nearest(&d.digits, &(&unit * scale));
+        return Ok(Value::decimal(Decimal::from_int(units * unit)));
     }
-    if let (Value::Int(_) | Value::Big(_), true) = (args.at(0), n >= 0) {
-        return Ok(args.take(0));
+    let whole = match args.at(0) {
+        Value::Int(i) => Some(BigInt::from(*i)),
+        Value::Big(big) => Some(big.0.clone()),
+        _ => None,
+    };
+    if let Some(whole) = whole {
+        if n >= 0 {
+            return Ok(args.take(0));
+        }
+        let unit = BigInt::from(10).pow((-n) as u32);
+        return Ok(Value::big(nearest(&whole, &unit) * unit));
     }
     let f = args.float(0)?;
     if !f.is_finite() || n > 17 {
@@ -154,12 +164,25 @@ fn round_to(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         // The digits of the exact binary value decide, as in Python.
         return Ok(Value::Float(format!("{f:.*}", n as usize).parse().unwrap_or(f)));
     }
-    let unit = 10f64.powi((-n) as i32);
-    let rounded = (f / unit).round_ties_even() * unit;
-    if matches!(args.at(0), Value::Int(_)) {
-        return Ok(float_to_big(rounded).map_or(Value::Nothing, Value::big));
+    // The largest double is below half of 10^309.
+    if n < -308 {
+        return Ok(Value::Float(0.0_f64.copysign(f)));
     }
-    Ok(Value::Float(rounded))
+    // Read as written: a power that is multiplied up is off by some digits.
+    let unit: f64 = format!("1e{}", -n).parse().unwrap_or(f64::INFINITY);
+    Ok(Value::Float((f / unit).round_ties_even() * unit))
+}
+
+/// `n / unit`, rounded to the nearest whole number, a tie to the even one.
+fn nearest(n: &BigInt, unit: &BigInt) -> BigInt {
+    let (below, rest) = n.div_mod_floor(unit);
+    let twice: BigInt = rest * 2;
+    let up = match twice.cmp(unit) {
+        Ordering::Less => false,
+        Ordering::Equal => below.is_odd(),
+        Ordering::Greater => true,
+    };
+    if up { below + 1 } else { below }
 }
 
 pub(super) fn abs(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {

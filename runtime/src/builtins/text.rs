@@ -5,6 +5,7 @@ use crate::vm::render::type_name;
 use crate::vm::search;
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::Value;
+use num_traits::Signed;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -103,9 +104,14 @@ fn contains(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 /// Start and end as Python's slices clamp them.
 pub(super) fn clamp(args: &Args<'_>, length: usize) -> Result<(usize, usize), Fault> {
     let n = length as i64;
-    let place = |i: i64| if i < 0 { (i + n).max(0) } else { i.min(n) };
-    let start = place(if args.optional(1).is_some() { args.int(1, "start")? } else { 0 });
-    let end = place(if args.optional(2).is_some() { args.int(2, "end")? } else { n });
+    let place = |i: usize, what: &str, otherwise: i64| match args.optional(i) {
+        None => Ok(otherwise),
+        // Beyond 64 bits is beyond any end.
+        Some(Value::Big(far)) => Ok(if far.0.is_negative() { 0 } else { n }),
+        Some(_) => args.int(i, what).map(|i| if i < 0 { (i + n).max(0) } else { i.min(n) }),
+    };
+    let start = place(1, "start", 0)?;
+    let end = place(2, "end", n)?;
     Ok((start as usize, end.max(start) as usize))
 }
 
@@ -130,7 +136,11 @@ fn slice(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         let (start, end) = clamp(args, bytes.len())?;
         return Ok(Value::bytes(bytes[start..end].to_vec()));
     }
-    Err(args.wrong(0, "text, a list or bytes"))
+    if let Some(rows) = super::arrays::rows(value) {
+        let (start, end) = clamp(args, rows)?;
+        return super::arrays::slice(ctx, value, start..end);
+    }
+    Err(args.wrong(0, "text, a list, bytes or an array"))
 }
 
 fn fmt(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
@@ -222,6 +232,11 @@ struct Pattern {
 /// Sizes of compiled patterns in bytes, and their weights. Each is tried: the library doesn't tell a pattern's size.
 const SIZES: [(usize, u64); 4] = [(1 << 15, 2), (1 << 17, 8), (1 << 19, 32), (1 << 20, 64)];
 
+/// What is wrong with a pattern, in one line.
+pub(super) fn invalid(error: &regex::Error) -> Fault {
+    raised(format!("invalid regex: {}", error.to_string().lines().last().unwrap_or("").trim()))
+}
+
 /// A pattern, from the few used last, and its way through a text paid. The price is the same whether it was known or not.
 fn compiled(ctx: &mut Ctx<'_>, text: &str, pattern: &str) -> Result<Rc<regex::Regex>, Fault> {
     const KEPT: usize = 16;
@@ -233,9 +248,7 @@ fn compiled(ctx: &mut Ctx<'_>, text: &str, pattern: &str) -> Result<Rc<regex::Re
     let found = match cached {
         Some(found) => found,
         None => {
-            let made = built(pattern).map_err(|e| {
-                raised(format!("invalid regex: {}", e.to_string().lines().last().unwrap_or("").trim()))
-            })?;
+            let made = built(pattern).map_err(|e| invalid(&e))?;
             CACHE.with_borrow_mut(|c| {
                 if c.len() >= KEPT {
                     c.remove(0);

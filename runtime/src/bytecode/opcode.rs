@@ -180,6 +180,10 @@ pub enum Op {
     Field,
     /// As `Field`, written `k of m`
     FieldOf,
+    /// As `Field`, part of a chain with an `of`
+    FieldOfChain,
+    /// As `Field`, written `m["k"]`
+    FieldAt,
     /// As `Field`, about to be called
     Method,
     /// `R[a][R[b]] = R[c]`

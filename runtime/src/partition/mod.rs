@@ -203,11 +203,11 @@ impl Core {
         Value::Task(Rc::new(crate::vm::value::Closure::counted(proto, Box::default(), 0)))
     }
 
-    /// The core of an agent: a copy of the globals, a gate of its own, the same outside.
-    pub(crate) fn fork(&mut self) -> Option<Self> {
-        let host = self.host.fork()?;
-        let mut core = Self::new(self.program.clone(), self.settings.clone(), host);
-        core.gate = self.gate.agent(core.host.as_mut());
+    /// The core of an agent: a copy of the globals, the same outside, and the given gate or one of its own.
+    pub(crate) fn fork(&mut self, gate: Option<Gate>) -> Option<Self> {
+        let mut host = self.host.fork()?;
+        let gate = gate.unwrap_or_else(|| self.gate.agent(host.as_mut()));
+        let mut core = Self::behind(gate, self.program.clone(), self.settings.clone(), host);
         core.globals =
             self.globals.iter().map(|v| if v.is_container() { copy_in(v) } else { v.clone() }).collect();
         core.shared = self.shared.clone();

@@ -67,7 +67,9 @@ fn run_and_look<T>(
             stopped(&fault, &sources, &mut errors)
         }
     };
-    if trap.is_none() && !machine.join() {
+    let joined = trap.is_none().then(|| machine.join());
+    exit = joined.as_ref().and_then(|joined| joined.exit).unwrap_or(exit);
+    if joined.is_some_and(|joined| !joined.well) {
         for (id, message) in machine.failures() {
             errors.push(diagnostic::plain(&format!("Agent error [{id}]"), &message));
         }
@@ -140,8 +142,9 @@ pub fn test(program: Rc<Program>, settings: Settings, host: Box<dyn Host>) -> (V
             let mut outcome = machine.run_function(*proto).map(|_| ());
             machine.unschedule_all();
             if outcome.is_ok() {
-                machine.join();
-                if let Some((id, message)) = machine.failures().first() {
+                if let Some(code) = machine.join().exit {
+                    outcome = Err(Box::new(Stop::Exit(code)));
+                } else if let Some((id, message)) = machine.failures().first() {
                     outcome = Err(format!("agent {id}: {message}").into());
                 } else if let Some((id, message)) = machine.scheduled_failures().first() {
                     outcome = Err(format!("scheduled task {id}: {message}").into());

@@ -2,7 +2,7 @@
 
 use super::ops::key_text;
 use super::other::Other;
-use super::render::{inside, type_name};
+use super::render::{brief, type_name};
 use super::trap::{Fault, raised};
 use super::value::{Key, Record, Value};
 use crate::partition::Core;
@@ -13,7 +13,10 @@ pub(crate) fn position(index: &Value, length: usize, what: &str) -> Result<usize
     let i = match index {
         Value::Int(i) => *i,
         Value::Float(f) if f.fract() == 0.0 && f.abs() < 9e15 => *f as i64,
-        other => return Err(raised(format!("index must be an integer, got {}", inside(other)))),
+        Value::Big(_) => {
+            return Err(raised(format!("Index {} out of bounds ({what} length {length})", brief(index))));
+        }
+        other => return Err(raised(format!("index must be an integer, got {}", brief(other)))),
     };
     let at = if i < 0 { i + length as i64 } else { i };
     if at < 0 || at >= length as i64 {
@@ -63,6 +66,9 @@ pub(crate) fn index(c: &Value, i: &Value, core: &Core) -> Result<Value, Fault> {
     }
 }
 
+/// What a failing chain with an `of` says besides.
+const BIND: &str = " — `of` takes the whole chain on its right: bind the inner value first";
+
 fn no_key(key: &str) -> Fault {
     raised(format!("Map has no key '{key}'"))
 }
@@ -72,20 +78,26 @@ fn no_key(key: &str) -> Fault {
 pub(crate) enum Member {
     Plain,
     Of,
+    /// In a chain with an `of`.
+    Chain,
+    /// In brackets.
+    At,
     Called,
 }
 
 /// `m.k`.
 pub(crate) fn field(value: &Value, name: &str, core: &Core, how: Member) -> Result<Value, Fault> {
     match value {
-        Value::Map(map) => map
-            .get(name)
-            .cloned()
-            .ok_or_else(|| if how == Member::Called { method(value, name) } else { no_key(name) }),
+        Value::Map(map) => map.get(name).cloned().ok_or_else(|| match how {
+            Member::Called => method(value, name),
+            Member::Chain => raised(format!("Map has no key '{name}'{BIND}")),
+            Member::Plain | Member::Of | Member::At => no_key(name),
+        }),
         Value::Record(record) => match record.field(name) {
             Some(i) => Ok(record.values[i].clone()),
             None => Err(raised(format!("{} has no field '{name}'", record.shape.name))),
         },
+        _ if how == Member::At => index(value, &Value::text(name), core),
         Value::Other(o) => match &o.inner {
             Other::Module(module) => match module.exports.get(name) {
                 Some(slot) => match &core.globals[*slot as usize] {
@@ -108,11 +120,7 @@ pub(crate) fn field(value: &Value, name: &str, core: &Core, how: Member) -> Resu
         },
         _ if how == Member::Called => Err(method(value, name)),
         _ => {
-            let hint = if how == Member::Of {
-                " — `of` takes the whole chain on its right: bind the inner value first"
-            } else {
-                ""
-            };
+            let hint = if matches!(how, Member::Of | Member::Chain) { BIND } else { "" };
             Err(raised(format!("Cannot read property '{name}' of {}{hint}", type_name(value))))
         }
     }
@@ -126,7 +134,8 @@ fn method(value: &Value, name: &str) -> Fault {
         ("keys" | "values" | "items", _) => format!("{name}(m)"),
         ("upper" | "lower" | "trim" | "split" | "replace", _) => format!("{name}(text, …)"),
         _ if crate::builtins::find(name).is_some() => format!("{name}(x, …)"),
-        _ => format!("a task called with the value, {name}(x, …)"),
+        _ => crate::builtins::hint(name)
+            .unwrap_or_else(|| format!("a task called with the value, {name}(x, …)")),
     };
     if let Value::Map(_) = value
         && crate::builtins::find(name).is_none()

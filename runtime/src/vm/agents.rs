@@ -196,6 +196,18 @@ pub(crate) enum Outcome {
     Goes(Box<Machine>),
     /// It has ended, with an error or without.
     Over(Option<String>),
+    /// It said `exit`.
+    Exits(i32),
+}
+
+const NO_EXIT: &str = "exit() ends a program, not an agent";
+
+/// How all that ran beside the program has ended.
+pub(crate) struct Joined {
+    /// Nothing is in error.
+    pub(crate) well: bool,
+    /// The code of a scheduled task that said `exit`.
+    pub(crate) exit: Option<i32>,
 }
 
 impl Outcome {
@@ -203,7 +215,7 @@ impl Outcome {
     pub(crate) fn of(stop: Stop) -> Option<String> {
         Some(match stop {
             Stop::Raised(error) => error.message,
-            Stop::Exit(_) => "exit() ends a program, not an agent".to_owned(),
+            Stop::Exit(_) => NO_EXIT.to_owned(),
             Stop::Trap(trap) => format!("{} limit reached", trap.name()),
             Stop::Wait => "it waits".to_owned(),
             Stop::Cancelled(reason) => format!("cancelled: {reason}"),
@@ -222,7 +234,7 @@ impl Machine {
         if self.agents.len() >= 1000 {
             return Err(raised("too many agents (1000)"));
         }
-        let Some(core) = self.core.fork() else {
+        let Some(core) = self.core.fork(None) else {
             return Err(raised("agents can't be started here"));
         };
         let mut machine = Machine::new(core);
@@ -281,6 +293,10 @@ impl Machine {
                         self.finished(row, error);
                         moved = true;
                     }
+                    Outcome::Exits(_) => {
+                        self.finished(row, Some(NO_EXIT.to_owned()));
+                        moved = true;
+                    }
                 }
             }
             i += 1;
@@ -302,7 +318,10 @@ impl Machine {
         let outcome = match outcome {
             Ok(true) => Outcome::Goes(machine),
             Ok(false) => Outcome::Over(None),
-            Err(fault) => Outcome::Over(Outcome::of(*fault)),
+            Err(fault) => match *fault {
+                Stop::Exit(code) => Outcome::Exits(code),
+                stop => Outcome::Over(Outcome::of(stop)),
+            },
         };
         (moved, outcome)
     }
@@ -320,6 +339,9 @@ impl Machine {
         let yielded = std::mem::take(&mut self.core.yielded);
         let moved = self.run_agents();
         self.core.next_look();
+        if let Some(code) = self.exiting.take() {
+            return Err(Box::new(Stop::Exit(code)));
+        }
         if !moved && !yielded {
             self.core.host.flush();
             self.core.host.sleep(0.005);
@@ -327,8 +349,9 @@ impl Machine {
         self.core.interruption()
     }
 
-    /// Runs all agents to their ends, and what is scheduled; `false` if one is in error.
-    pub fn join(&mut self) -> bool {
+    /// Runs all agents to their ends, and what is scheduled.
+    pub(crate) fn join(&mut self) -> Joined {
+        let mut exit = None;
         loop {
             let agents = self.agents.iter().any(|a| a.machine.is_some());
             if !agents && !self.has_scheduled() {
@@ -337,12 +360,16 @@ impl Machine {
             if !agents {
                 self.sleep_until_due();
             }
-            if self.pass_time().is_err() {
-                break;
+            match self.pass_time() {
+                Ok(()) => {}
+                Err(fault) => match *fault {
+                    Stop::Exit(code) => exit = Some(code),
+                    _ => break,
+                },
             }
         }
         let board = self.core.shared.borrow();
-        board.rows.iter().all(|r| r.error.is_none()) && !board.schedule.has_failed()
+        Joined { well: board.rows.iter().all(|r| r.error.is_none()) && !board.schedule.has_failed(), exit }
     }
 
     /// Ends what is left of the agents: the next `test` block starts without any.

@@ -529,7 +529,7 @@ impl Machine {
                         }
                         r!(ins.a) = value;
                     }
-                    Op::Field | Op::FieldOf | Op::Method => {
+                    Op::Field | Op::FieldOf | Op::FieldOfChain | Op::FieldAt | Op::Method => {
                         let Const::Value(key) = &proto.consts[ins.d as usize] else { continue };
                         let name = key.as_text().unwrap_or("");
                         let fast = match &r!(ins.b) {
@@ -541,6 +541,8 @@ impl Machine {
                             None => {
                                 let how = match ins.op {
                                     Op::FieldOf => Member::Of,
+                                    Op::FieldOfChain => Member::Chain,
+                                    Op::FieldAt => Member::At,
                                     Op::Method => Member::Called,
                                     _ => Member::Plain,
                                 };

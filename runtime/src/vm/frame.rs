@@ -4,7 +4,7 @@ use super::value::{Closure, Value};
 use crate::builtins::Resume;
 use std::rc::Rc;
 
-/// Nested calls.
+/// Nested calls of tasks, and as many of builtins that call back: they need frames too, and none of the host's stack.
 pub(crate) const MAX_FRAMES: usize = 3001;
 
 /// One call.

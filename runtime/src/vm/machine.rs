@@ -15,11 +15,15 @@ pub struct Machine {
     pub core: Core,
     pub(crate) stack: Vec<Value>,
     pub(crate) frames: Vec<Frame>,
+    /// How many of them are builtins.
+    natives: usize,
     pub(crate) handlers: Vec<Handler>,
     pub(crate) result: Value,
     /// The last instruction waits for another agent.
     pub(crate) waiting: bool,
     pub(crate) agents: Vec<super::agents::Agent>,
+    /// A scheduled task ended the program, with this code.
+    pub(crate) exiting: Option<i32>,
     /// Scheduled tasks that run.
     pub(crate) firings: Vec<super::schedule::Firing>,
 }
@@ -32,10 +36,12 @@ impl Machine {
             core,
             stack: Vec::new(),
             frames: Vec::new(),
+            natives: 0,
             handlers: Vec::new(),
             result: Value::Nothing,
             waiting: false,
             agents: Vec::new(),
+            exiting: None,
             firings: Vec::new(),
         }
     }
@@ -208,7 +214,7 @@ impl Machine {
 
     /// Enters a task whose parameters are all in place.
     pub(crate) fn push_task(&mut self, task: &Rc<Closure>, base: usize, ret: Ret) -> Result<(), Fault> {
-        if self.frames.len() >= MAX_FRAMES {
+        if self.frames.len().saturating_sub(self.natives) >= MAX_FRAMES {
             self.clear(base, task.proto.params.len());
             return Err(raised("maximum recursion depth exceeded"));
         }
@@ -285,11 +291,12 @@ impl Machine {
     ) -> Result<(), Fault> {
         if self.core.exact.on {
             self.check_depth()?;
-        } else if self.frames.len() >= MAX_FRAMES {
+        } else if self.natives >= MAX_FRAMES {
             return Err(raised("maximum recursion depth exceeded"));
         }
         // In place of code: where the call stands.
         let (file, at) = self.place();
+        self.natives += 1;
         self.frames.push(Frame {
             proto: file,
             pc: at,
@@ -354,6 +361,7 @@ impl Machine {
         match self.frames.pop() {
             Some(mut frame) => {
                 if let Some(state) = frame.native.as_mut() {
+                    self.natives = self.natives.saturating_sub(1);
                     state.leave(&mut self.core);
                 }
                 frame.ret

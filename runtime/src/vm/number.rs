@@ -1,8 +1,18 @@
 //! Numbers as text, both ways, and exact comparison of integers with doubles.
 
+use super::value::Value;
 use num_bigint::BigInt;
 use num_traits::{FromPrimitive, ToPrimitive};
 use std::cmp::Ordering;
+
+/// What a message adds about a whole number that is only too large.
+pub(crate) fn too_wide(value: &Value) -> &'static str {
+    match value {
+        Value::Big(_) => " within 64 bits",
+        Value::Float(f) if f.is_finite() && f.fract() == 0.0 => " within 64 bits",
+        _ => "",
+    }
+}
 
 /// The shortest digits that read back the same, laid out as Python's `repr` does.
 #[must_use]

@@ -34,6 +34,17 @@ pub fn write(value: &Value, out: &mut String) {
     }
 }
 
+/// As [`inside`], cut where it gets long: for messages.
+pub(crate) fn brief(value: &Value) -> String {
+    const MOST: usize = 80;
+    let mut shown = inside(value);
+    if let Some((cut, _)) = shown.char_indices().nth(MOST) {
+        shown.truncate(cut);
+        shown.push('…');
+    }
+    shown
+}
+
 /// A value as it stands inside a list: texts quoted.
 #[must_use]
 pub fn inside(value: &Value) -> String {

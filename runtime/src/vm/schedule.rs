@@ -4,7 +4,7 @@
 //! has the grants of the place that scheduled it. The program's last line is not its end while something is scheduled.
 //!
 //! Invariant: each entry runs once at a time; what comes due meanwhile is skipped and counted.
-//! Invariant: the entries of a program that failed or said `exit` are dropped, and so are those of a `test` block at its end.
+//! Invariant: the entries of a program that failed or said `exit`, in a scheduled task or elsewhere, are dropped, and so are those of a `test` block at its end.
 
 use super::agents::Outcome;
 use super::frame::Ret;
@@ -215,14 +215,20 @@ impl Machine {
                     moved = true;
                     self.core.shared.borrow_mut().schedule.ended(entry, error);
                 }
+                Outcome::Exits(code) => self.exiting = Some(code),
             }
+        }
+        if self.exiting.is_some() {
+            self.unschedule_all();
+            return true;
         }
         moved
     }
 
     fn fire(&mut self, task: Value, gate: Gate) -> Result<Box<Machine>, Fault> {
-        let Some(mut core) = self.core.fork() else { return Err(raised("nothing can be scheduled here")) };
-        core.gate = gate;
+        let Some(core) = self.core.fork(Some(gate)) else {
+            return Err(raised("nothing can be scheduled here"));
+        };
         let mut machine = Box::new(Machine::new(core));
         machine.room(0);
         machine.call(task, 0, 0, Ret::Top, false)?;

@@ -439,8 +439,9 @@ pub(super) fn range_bounds(bounds: &mut [Value]) -> Result<Option<i64>, Fault> {
             other => {
                 let name = ["start", "end", "step"][i];
                 return Err(raised(format!(
-                    "range: {name} must be an integer, got {}",
-                    super::render::inside(other)
+                    "range: {name} must be an integer{}, got {}",
+                    super::number::too_wide(other),
+                    super::render::brief(other)
                 )));
             }
         };

@@ -106,6 +106,19 @@ fn recursion_has_its_limit() {
     assert!(ran.errors[0].ends_with("maximum recursion depth exceeded"), "{:?}", ran.errors);
     let through = "task f(n)\n    when n == 0\n        give [0]\n    give apply((x) => f(n - 1), [1])\nprint(length(f(900)))\n";
     assert_eq!(Given::program(through).run().output, ["1"]);
+    // Frames of builtins are no calls of tasks: two of those in each level.
+    let both = |n: u32| {
+        format!(
+            "task f(k)\n    when k == 0\n        give 0\n    give apply([k], (x) => 1 + f(x - 1))[0]\nprint(f({n}))\n"
+        )
+    };
+    assert_eq!(Given::program(&both(1450)).run().output, ["1450"]);
+    let ran = Given::program(&both(1750)).run();
+    assert!(ran.errors[0].ends_with("maximum recursion depth exceeded"), "{:?}", ran.errors);
+    let caught = "task f(k)\n    give apply([k], (x) => f(x))\neach i in range(3)\n    try\n        f(1)\n    recover e\n        print(e)\ntask g(k)\n    when k == 0\n        give 0\n    give 1 + g(k - 1)\nprint(g(2900))\n";
+    let ran = Given::program(caught).run();
+    assert_eq!(ran.output[3..], ["2900"]);
+    assert!(ran.output[..3].iter().all(|o| o == "maximum recursion depth exceeded"), "{:?}", ran.output);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod archives;
 mod differential;
+mod ends;
 mod golden;
 mod harness;
 mod laws;

@@ -52,6 +52,16 @@ impl Array {
         Self { shape: inner.to_vec(), data: self.data[i * size..(i + 1) * size].to_vec() }.value()
     }
 
+    /// The rows of a range that is inside.
+    pub(super) fn rows(&self, range: std::ops::Range<usize>) -> Self {
+        let size: usize = self.shape.iter().skip(1).product();
+        let mut shape = self.shape.clone();
+        if let Some(first) = shape.first_mut() {
+            *first = range.len();
+        }
+        Self { shape, data: self.data[range.start * size..range.end * size].to_vec() }
+    }
+
     /// Lists of floats; a single float without axes.
     pub(super) fn lists(&self) -> Value {
         fn level(shape: &[usize], data: &[f64]) -> Value {

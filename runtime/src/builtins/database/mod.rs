@@ -289,6 +289,12 @@ fn parameter(name: &str, value: &Value) -> Result<rusqlite::types::Value, Fault>
                     }
                     // Exact, where SQL's own numbers are not.
                     Some(Other::Decimal(_)) => Sql::Text(display(value)),
+                    _ if matches!(value, Value::Big(_)) => {
+                        return Err(raised(format!(
+                            "{name}: an integer parameter must fit 64 bits, got {} — text(n) holds any size",
+                            crate::vm::render::brief(value)
+                        )));
+                    }
                     _ => {
                         let more = if value.as_list().is_some() || matches!(value, Value::Map(_)) {
                             " — json_encode it first"

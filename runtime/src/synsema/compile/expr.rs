@@ -276,6 +276,8 @@ impl Compiler<'_> {
         // The callee of the first call may be a builtin or a global, called without loading it.
         let mut i = 0;
         let mut current;
+        // `a of b.c` is `a of (b.c)`: who meant the other may fail at each part of it.
+        let chained = steps.iter().rposition(|s| matches!(s.kind, StepKind::Of(_))).filter(|at| *at > 0);
         if let (ExprKind::Name(name), Some(Step { kind: StepKind::Call(args), .. })) =
             (&base.kind, steps.first())
         {
@@ -295,7 +297,7 @@ impl Compiler<'_> {
                     if let ExprKind::Text(key) = &index.kind {
                         let k = c.text_const(key);
                         c.at(step.at);
-                        c.emit(Op::Field, to, current, k);
+                        c.emit(Op::FieldAt, to, current, k);
                         return;
                     }
                     let r = c.operand(index);
@@ -306,12 +308,17 @@ impl Compiler<'_> {
                     let k = self.text_const(name);
                     let called = matches!(steps.get(i + 1), Some(Step { kind: StepKind::Call(_), .. }));
                     self.at(step.at);
-                    self.emit(if called { Op::Method } else { Op::Field }, to, current, k);
+                    let op = match called {
+                        true => Op::Method,
+                        false if chained.is_some_and(|of| i < of) => Op::FieldOfChain,
+                        false => Op::Field,
+                    };
+                    self.emit(op, to, current, k);
                 }
                 StepKind::Of(name) => {
                     let k = self.text_const(name);
                     self.at(step.at);
-                    self.emit(Op::FieldOf, to, current, k);
+                    self.emit(if i > 0 { Op::FieldOfChain } else { Op::FieldOf }, to, current, k);
                 }
                 StepKind::Call(args) => {
                     let callee = current;

@@ -324,8 +324,16 @@ impl Parser<'_> {
     fn type_(&mut self) -> Parsed<StmtKind> {
         self.pos += 1;
         let name = self.binding("the type")?;
+        let mut known = std::collections::HashSet::new();
         let fields = self.lines(|p| {
+            let at = p.at();
             let field = p.word_of("a field's name")?;
+            if !known.insert(field.clone()) {
+                return Err(LoadError::parse(
+                    at,
+                    format!("the type '{}' has two fields '{field}'", name.text),
+                ));
+            }
             p.expect(Sym::Colon, "after the field's name")?;
             p.word_of("the field's kind")?;
             Ok(field)
@@ -336,8 +344,14 @@ impl Parser<'_> {
     fn enum_(&mut self) -> Parsed<StmtKind> {
         self.pos += 1;
         let name = self.binding("the enum")?;
+        let mut known = std::collections::HashSet::new();
         let variants = self.lines(|p| {
+            let at = p.at();
             let variant = p.word_of("a variant's name")?;
+            if !known.insert(variant.clone()) {
+                let why = format!("the enum '{}' has two variants '{variant}'", name.text);
+                return Err(LoadError::parse(at, why));
+            }
             let mut count = 0;
             if p.eat(Sym::LParen) {
                 while !p.is(Sym::RParen) {
