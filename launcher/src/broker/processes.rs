@@ -196,10 +196,16 @@ impl Process {
     /// Its supervisor has ended: what it left is kept, and nothing is open any more.
     fn ended(&mut self, tell: &mut dyn FnMut(Entry)) -> Result<(), No> {
         let Some(running) = self.running.take() else { return Ok(()) };
+        let was_killed = self.kill_at.take().is_some();
         self.input = None;
         self.output.close();
         self.errors.close();
-        self.exited = Some(running.exited(tell)?.unwrap_or_else(killed));
+        let mut exited = running.exited(tell)?.unwrap_or_else(killed);
+        // Its supervisor tells of the signals that it was asked with, which aren't the program's.
+        if was_killed && exited.ended.is_some() && !exited.timed_out {
+            exited.exit_code = killed().exit_code;
+        }
+        self.exited = Some(exited);
         Ok(())
     }
 }
@@ -317,7 +323,6 @@ impl Processes {
         for (number, process) in &mut self.all {
             let Some(running) = &mut process.running else { continue };
             if is_there(running.ended(), PollFlags::POLLIN) {
-                process.kill_at = None;
                 let never = running.start() == Start::Failed;
                 spent(running.spent());
                 if let Err(no) = process.ended(tell) {

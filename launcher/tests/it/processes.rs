@@ -132,11 +132,16 @@ fn a_flood_of_processes_meets_its_bound_and_leaves_nothing() {
 fn one_that_writes_without_end_waits_for_its_reader_and_can_be_ended() {
     let text = "require exec(\"yes\")\nlet p be proc_spawn(\"yes\")\nlet n be 0\nwhile n < 1000000\n    \
                 set n to n + length(proc_recv(p).data)\nprint(n < 1100000)\n\
-                print(proc_kill(p), proc_wait(p, 20).ended != nothing, proc_status(p).state, proc_kill(p))\n\
+                print(proc_kill(p), proc_wait(p, 20).ended != nothing, proc_status(p), proc_kill(p))\n\
                 let rest be 0\nlet open be true\nwhile open\n    let piece be proc_recv(p)\n    when piece == nothing\n        set open to false\n    \
                 otherwise\n        set rest to rest + length(piece.data)\nprint(rest < 1000000)\n";
     let report = program(text).with("--output", "1K").go();
-    assert_eq!(report.output, ["true", "true true killed false", "true"], "{:?}", report.errors);
+    assert_eq!(
+        report.output,
+        ["true", "true true {state: \"killed\", exit_code: 137} false", "true"],
+        "{:?}",
+        report.errors
+    );
 }
 
 #[test]
@@ -152,7 +157,7 @@ fn one_that_reads_nothing_takes_so_much_and_no_more() {
 fn one_that_ignores_term_is_ended_after_a_grace() {
     let text = "require exec(\"sh\")\nrequire exec(\"sleep\")\n\
                 let p be proc_spawn(\"sh\", [\"-c\", \"trap '' TERM; echo ready; while :; do sleep 0.1; done\"])\nprint(proc_recv(p).data)\n\
-                print(proc_kill(p, \"term\"), proc_status(p).state)\nlet end be proc_wait(p, 60)\nprint(end.ended, proc_status(p).state)\n\
+                print(proc_kill(p, \"term\"), proc_status(p).state)\nlet end be proc_wait(p, 60)\nprint(end.ended, proc_status(p))\n\
                 let q be proc_spawn(\"sh\", [\"-c\", \"trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.1; done\"])\nproc_recv(q)\n\
                 proc_kill(q, \"term\")\nprint(proc_recv(q).data, proc_wait(q, 60).exit_code)\n\
                 try\n    proc_kill(q, \"stop\")\nrecover err\n    print(err)\n";
@@ -162,7 +167,7 @@ fn one_that_ignores_term_is_ended_after_a_grace() {
         [
             "ready\n",
             "true running",
-            "stopped killed",
+            "stopped {state: \"killed\", exit_code: 143}",
             "bye\n 7",
             "proc_kill: no signal \"stop\", one of kill, term, int, hup, usr1, usr2"
         ],
