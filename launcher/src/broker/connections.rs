@@ -26,7 +26,7 @@ use policies::{
     connection::{Act, Connect, Connected, MOST_OPEN},
     fetch::Failure,
     layer::Layer,
-    plan::NamedNetwork,
+    plan::{NamedNetwork, NetworkLimits},
     process::{Awaited, What},
     scope::{Host, HostTarget, Target},
 };
@@ -44,6 +44,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// The connections of one program.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
+    /// Bytes of all of them, both ways.
+    carried: u64,
     all: BTreeMap<u32, Connection>,
     /// Closed by the program, while the last bytes go.
     leaving: Vec<Connection>,
@@ -95,6 +97,11 @@ impl Connection {
     fn hear(&mut self, tell: &mut dyn FnMut(Entry)) {
         while let Some(news) = self.link.news() {
             match news {
+                // Twice is no news: who says so has been taken over.
+                News::Open { .. } if !matches!(self.state, State::Opening) => {
+                    self.ended(Some("the process that carried it broke its rules".to_owned()), true, tell);
+                    return;
+                }
                 News::Open { peer } => {
                     tell(self.entry(true, format!("connected to {peer}")));
                     self.state = State::Open { peer };
@@ -103,7 +110,10 @@ impl Connection {
                     tell(self.entry(granted, why.clone()));
                     self.state = State::Failed { kind, why };
                 }
-                News::Ended { why, granted } => self.ended(why, granted, tell),
+                News::Ended { why, granted } => {
+                    self.ended(why, granted, tell);
+                    return;
+                }
                 News::Lost if matches!(self.state, State::Opening) => {
                     let why = "the process that dials has ended before its time".to_owned();
                     tell(self.entry(true, why.clone()));
@@ -265,12 +275,16 @@ impl Connections {
         tell: &mut dyn FnMut(Entry),
     ) -> Result<Reply, No> {
         let unknown = || No::misuse("there is no such connection");
+        if self.carried >= NetworkLimits::DEFAULT.bytes.0 && matches!(act, Act::Send | Act::Receive { .. }) {
+            return Err(No::limit("the run's connections have carried all that they may"));
+        }
         // An end that was told stands before what the sockets say.
         let connection = self.all.get_mut(&number).ok_or_else(unknown)?;
         connection.hear(tell);
         match act {
             Act::Send => {
                 let sent = connection.send(raw).map_err(|no| connection.after(no, tell))?;
+                self.carried = self.carried.saturating_add(sent as u64);
                 Reply::data(&sent)
             }
             Act::EndSending => {
@@ -284,6 +298,7 @@ impl Connections {
             Act::Receive { most } => {
                 let most = usize::try_from(most).unwrap_or(MOST_PIECE);
                 let (raw, ended) = connection.receive(most)?;
+                self.carried = self.carried.saturating_add(raw.len() as u64);
                 if ended {
                     // The reason was told before the end: it is there by now.
                     connection.hear(tell);
@@ -295,19 +310,20 @@ impl Connections {
             }
             Act::Close => {
                 if let Some(connection) = self.all.remove(&number) {
-                    self.leave(connection);
+                    self.leave(connection, tell);
                 }
                 Ok(Reply::of(Answer::Done))
             }
         }
     }
 
-    fn leave(&mut self, mut connection: Connection) {
+    fn leave(&mut self, mut connection: Connection, tell: &mut dyn FnMut(Entry)) {
         connection.side = None;
         if !connection.is_over() {
             // No more of them than of the others: the oldest one has had its time.
             if self.leaving.len() >= MOST_OPEN {
-                self.leaving.remove(0);
+                let mut oldest = self.leaving.remove(0);
+                oldest.ended(Some("closed before the other side had taken all".to_owned()), true, tell);
             }
             self.leaving.push(connection);
         }
@@ -369,12 +385,20 @@ impl Connections {
         Some((id, Reply::data(&connected)))
     }
 
+    /// Nobody asks any more: what was sent is on its way, and nothing is waited for.
+    pub(super) fn let_go(&mut self) {
+        self.pending = None;
+        for mut connection in std::mem::take(&mut self.all).into_values() {
+            connection.side = None;
+            if !connection.is_over() {
+                self.leaving.push(connection);
+            }
+        }
+    }
+
     /// The program has ended, so they do: what it sent is let go first, and their ends are told.
     pub(super) fn end(&mut self, tell: &mut dyn FnMut(Entry)) {
-        self.pending = None;
-        for connection in std::mem::take(&mut self.all).into_values() {
-            self.leave(connection);
-        }
+        self.let_go();
         let until = Instant::now() + FAREWELL;
         while !self.leaving.is_empty() {
             let files = self.leaving.iter().filter_map(|connection| connection.link.watched());

@@ -211,9 +211,10 @@ impl Broker {
         let Some(socket) = &self.socket else { return Ok(()) };
         let length = match socket::receive_plain(socket.as_fd(), &mut self.buffer) {
             Ok(socket::Plain::Bytes(0)) => {
-                // Nobody is left to hear of a child.
+                // Nobody is left to hear of a child. The program itself may go on, so nothing is waited for here.
                 self.socket = None;
-                self.end(tell);
+                self.connections.let_go();
+                self.end_running(tell);
                 self.processes = Processes::default();
                 return Ok(());
             }
@@ -386,6 +387,10 @@ impl Broker {
     /// The program has ended, so what it started does.
     pub(crate) fn end(&mut self, tell: &mut dyn FnMut(Entry)) {
         self.connections.end(tell);
+        self.end_running(tell);
+    }
+
+    fn end_running(&mut self, tell: &mut dyn FnMut(Entry)) {
         let Some(Waited { kind, running, .. }) = self.running.take() else { return };
         if !running.stop() {
             tell(running::untold());

@@ -109,8 +109,14 @@ impl Beside {
             }
             Err(error) => return Err(error),
         };
-        let text = bounded(file, self.left)?;
-        self.left -= text.len();
+        let text = bounded(file, self.left);
+        // One that is too long has used up all: it isn't read again and again.
+        self.left = match &text {
+            Ok(text) => self.left - text.len(),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => 0,
+            Err(_) => self.left,
+        };
+        let text = text?;
         Ok(Some(text))
     }
 
@@ -200,7 +206,7 @@ mod tests {
         assert!(beside.module(&at("m.syn")).unwrap().is_some());
         assert!(beside.module(&at("deep/m.syn")).unwrap().is_some());
         let error = beside.module(&at("m.syn")).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!((error.kind(), beside.left), (io::ErrorKind::FileTooLarge, 0));
         let program = folder.path().join("in/m.syn");
         assert_eq!(super::program(program.to_str().unwrap()).unwrap(), b"good");
     }

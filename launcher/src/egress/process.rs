@@ -43,6 +43,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Entries that are taken at the end: more than there can be connections.
+const MOST_LAST: usize = 4096;
 /// How long the last entries are waited for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -203,7 +205,8 @@ impl Egress {
         let until = Instant::now() + LAST_WORDS;
         loop {
             match self.entries() {
-                Ok(entries) if !entries.is_empty() => {
+                // Without end only where it was taken over.
+                Ok(entries) if !entries.is_empty() && all.len() < MOST_LAST => {
                     all.extend(entries);
                     continue;
                 }

@@ -551,8 +551,9 @@ impl<'p> Watch<'p> {
     }
 
     fn breach(&mut self, breach: &Breach) {
-        self.end_broker();
+        // First of all it ends: what it has begun is let go afterwards.
         self.end(Cause::Broken(format!("the runtime broke the broker's protocol: {breach}")));
+        self.end_broker();
     }
 
     /// Nothing is asked any more; what a child of the runtime did until now is told.

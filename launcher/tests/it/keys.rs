@@ -63,6 +63,9 @@ print(read_line())
 let again be term_open()
 print(again == t, select([again], 0))
 print(select([again], 30) == [again], term_read(again).key)
+let twice be term_open()
+print(twice == again, term_size(twice).columns)
+print(term_read(twice, 30).key)
 "#;
     let mut console = language(&program.replace("ESC", "\u{1b}"), &[]);
     console.sees(
@@ -77,6 +80,11 @@ print(select([again], 30) == [again], term_read(again).key)
     assert!(takes_keys(&console));
     console.types("x");
     console.sees("true x\r\n");
+    // Opened once more it is what it was: keys still come one by one, and aren't shown.
+    console.sees("true 101\r\n");
+    assert!(takes_keys(&console));
+    console.types("y");
+    console.sees("y\r\n");
     assert!(console.ends().report.ok);
 }
 

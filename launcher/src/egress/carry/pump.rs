@@ -11,6 +11,7 @@ use super::{
     Carrier,
 };
 use nix::{errno::Errno, sys::socket::MsgFlags};
+use policies::scope::Host;
 use std::time::Instant;
 
 impl Carrier<'_> {
@@ -77,7 +78,9 @@ impl Carrier<'_> {
                             may_name: &|name| {
                                 target.as_ref().is_some_and(|target| network.may_name(target, name))
                             },
-                            by_address: true,
+                            by_address: target
+                                .as_ref()
+                                .is_some_and(|target| matches!(target.host, Host::Ip(_))),
                         };
                         let out = connection.up.pending();
                         if let Err(why) = connection.guard.answered(&first[..length], &names, out) {

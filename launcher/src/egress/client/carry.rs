@@ -154,6 +154,8 @@ impl<'c> Carry<'c> {
                     self.broken = Some(broken);
                     (self.there.ended, self.there.told, self.back.ended) = (true, true, true);
                     self.there.clear();
+                    // Nothing more is said there, so nothing is waited for there.
+                    (self.tls, self.held) = (None, None);
                     true
                 }
             };

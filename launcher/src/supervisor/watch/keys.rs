@@ -25,6 +25,10 @@ impl Watch<'_> {
     pub(super) fn of_terminal(&mut self, act: Act) -> Result<(), Breach> {
         let input = self.keys.as_ref().and_then(Source::file);
         let window = match (act, input) {
+            // It is open already, and giving an older one back would undo the newer one's settings.
+            (Act::Open, Some(_)) if self.caller.is_some() => {
+                self.caller.as_ref().and_then(CallerTerminal::window)
+            }
             (Act::Open, Some(input)) => {
                 let caller = CallerTerminal::of(input, Manner::Keys);
                 if let Some(caller) = &caller {
