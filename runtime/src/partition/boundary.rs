@@ -344,6 +344,10 @@ impl Core {
     /// # Errors
     /// It holds a task or a cycle, or a limit is passed.
     pub(crate) fn copy(&mut self, value: &Value, root: &str) -> Result<Value, Fault> {
+        if !matches!(value, Value::Shared(_)) {
+            self.charge(1)?;
+            return Ok(value.clone());
+        }
         let mut walk =
             Walk { route: Route::Actors, root, limit: 64, path: Vec::new(), open: Vec::new(), copied: 0 };
         self.copied(value, &mut walk)

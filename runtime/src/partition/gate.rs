@@ -310,18 +310,12 @@ impl Gate {
             let index = usize::from(!verdict.granted);
             std::mem::replace(&mut self.stdout_seen[index], true)
         };
+        let denied = decision.as_ref().err().map(|denial| self.message(capability, target, &check, denial));
         if !seen {
-            let entry = self.entry(
-                check.clone(),
-                target.unwrap_or(""),
-                &verdict,
-                Origin::Program,
-                Some(site),
-                context,
-            );
-            host.audit(entry);
+            let target = target.unwrap_or("");
+            host.audit(self.entry(check, target, &verdict, Origin::Program, Some(site), context));
         }
-        decision.map(|_| ()).map_err(|denial| self.message(capability, target, &check, &denial))
+        denied.map_or(Ok(()), Err)
     }
 
     /// Whether input is looked at here at all: a program without a ceiling may read it, and nothing inside a `sandbox` may.

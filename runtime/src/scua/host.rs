@@ -1,14 +1,16 @@
 //! Embedding: a program with the host's functions, and sandboxes without a program around them.
 
+use super::compiled::Compiled;
 use super::live::{Additions, Live};
 use super::program::Grants;
-use super::{Entry, OnSandbox, source};
+use super::{Entry, OnSandbox};
 use crate::bytecode::Program;
 use crate::error::{LoadError, StateError};
 use crate::partition::boundary::{Data, HostFunction};
 use crate::partition::host::Host;
 use crate::partition::sandbox::{Failure, Limits, Sandbox};
 use policies::wire::ErrorFrame;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A program on its way to a run: its text, what it is granted, and functions of the host.
@@ -141,6 +143,7 @@ impl Script {
 /// A sandbox of the host's own: code that is called again and again.
 pub struct Mod {
     limits: Limits,
+    compiled: RefCell<Compiled>,
     functions: Vec<HostFunction>,
     sandbox: Option<Sandbox>,
 }
@@ -149,7 +152,7 @@ impl Mod {
     /// An empty one.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, functions: Vec::new(), sandbox: None }
+        Self { limits, compiled: RefCell::default(), functions: Vec::new(), sandbox: None }
     }
 
     /// A function for it, with its fuel beyond the call and for each byte of its arguments. Register deliberately:
@@ -186,7 +189,8 @@ impl Mod {
     }
 
     fn made(&self, text: &str, entry: Entry) -> Result<Sandbox, Failure> {
-        let (program, entry) = source(text, entry, &self.limits, &self.functions)?;
+        let mut compiled = self.compiled.borrow_mut();
+        let (program, entry) = compiled.source(text, entry, &self.limits, &self.functions)?;
         let hosts = self.functions.clone().into();
         Ok(Sandbox::new(program, entry, self.limits.clone(), hosts, Rc::default()))
     }

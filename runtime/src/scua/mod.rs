@@ -3,6 +3,7 @@
 
 mod ast;
 mod compile;
+mod compiled;
 mod host;
 mod lexer;
 mod library;

@@ -21,6 +21,8 @@ pub struct Machine {
     pub(crate) result: Value,
     /// The last instruction waits for another agent.
     pub(crate) waiting: bool,
+    /// The register that gets what the running task waits for now, where no builtin waits for it.
+    pub(crate) wanted: Option<u8>,
     pub(crate) agents: Vec<super::agents::Agent>,
     /// A scheduled task ended the program, with this code.
     pub(crate) exiting: Option<i32>,
@@ -40,6 +42,7 @@ impl Machine {
             handlers: Vec::new(),
             result: Value::Nothing,
             waiting: false,
+            wanted: None,
             agents: Vec::new(),
             exiting: None,
             firings: Vec::new(),
@@ -372,6 +375,10 @@ impl Machine {
 
     /// Hands a result to whoever waits for it.
     pub(crate) fn deliver(&mut self, ret: Ret, value: Value) -> Result<(), Fault> {
+        if ret == Ret::Top {
+            self.result = value;
+            return Ok(());
+        }
         if self.core.exact.on {
             return self.settle(Step::Deliver(ret, value));
         }

@@ -4,7 +4,8 @@ use super::{error, needs, ok, type_name};
 use crate::builtins::{Args, Ctx};
 use crate::partition::boundary::Data;
 use crate::partition::sandbox::{Failure, Limits, MOST, Sandbox};
-use crate::scua::{Entry, source};
+use crate::scua::Entry;
+use crate::scua::compiled::Compiled;
 use crate::vm::strict;
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::Value;
@@ -137,7 +138,9 @@ fn prepare(
     }
     let hosts = ctx.core.keep.get("hosts").and_then(|kept| kept.downcast_ref::<crate::scua::OnSandbox>());
     let hosts = hosts.map(|register| register(&limits.name)).unwrap_or_default();
-    match source(text, entry, &limits, &hosts) {
+    let compiled = ctx.core.keep.entry(Compiled::KEPT_AS).or_insert_with(|| Box::new(Compiled::default()));
+    let Some(compiled) = compiled.downcast_mut::<Compiled>() else { return Err(raised("no compiler")) };
+    match compiled.source(text, entry, &limits, &hosts) {
         Ok((program, entry)) => {
             let sandbox = Sandbox::new(program, entry, limits, hosts.into(), alive);
             Ok(Ok((Box::new(sandbox), data)))

@@ -213,7 +213,10 @@ impl Machine {
         let tag = tag.unwrap_or_else(|| "".into());
         let place = self.place();
         if self.core.send(&receiver, &tag, args, timeout.as_ref(), place)? {
-            return self.enter_state(crate::vm::tasks::parked(), "ask", first, Ret::Reg(ins.a));
+            // It counts as a call of a builtin, which needs no frame of its own to wait.
+            self.check_depth()?;
+            self.wanted = Some(ins.a);
+            return Err(self.core.exact.tasks.wait());
         }
         Ok(())
     }

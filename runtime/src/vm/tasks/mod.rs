@@ -65,6 +65,8 @@ struct Strand {
     stack: Vec<Value>,
     frames: Vec<Frame>,
     handlers: Vec<Handler>,
+    /// The register of the last frame that gets what it waits for; `None`: a builtin on top of it does.
+    wanted: Option<u8>,
 }
 
 impl Task {
@@ -241,6 +243,10 @@ impl Timer {
             Wakes::Sleep(_) => true,
         }
     }
+
+    fn is_of(&self, call: &Call) -> bool {
+        matches!(&self.wakes, Wakes::Ask(asked) if std::ptr::eq(&raw const **asked, call))
+    }
 }
 
 impl PartialEq for Timer {
@@ -269,6 +275,8 @@ pub(crate) struct Tasks {
     ready: VecDeque<Ready>,
     /// Earliest first. Those of asks that have been answered stay for a while.
     timers: BinaryHeap<Reverse<Timer>>,
+    /// Timers of asks since time last passed, in order: most have their answer before it passes again.
+    fresh: Vec<Timer>,
     stale: usize,
     /// Asks that wait for a reply.
     asking: usize,
@@ -283,6 +291,8 @@ pub(crate) struct Tasks {
     actors: u32,
     current: Option<Rc<Shared>>,
     pub(crate) spare: Vec<Vec<Value>>,
+    /// Frames of tasks that have ended, without anything in them.
+    spare_frames: Vec<Vec<Frame>>,
     /// Tasks of handlers that have ended and that nobody knows, with their turns.
     used: Vec<Rc<Shared>>,
     /// What a wait was told with, for the next one.
@@ -320,7 +330,7 @@ impl Tasks {
     }
 
     /// Says that the running task waits.
-    fn wait(&mut self) -> Fault {
+    pub(crate) fn wait(&mut self) -> Fault {
         self.wait.take().unwrap_or_else(|| Box::new(Stop::Wait))
     }
 
@@ -331,17 +341,36 @@ impl Tasks {
 
     fn set_timer(&mut self, after: i64, wakes: Wakes) {
         let due = (self.now.saturating_add(after), self.number());
-        self.timers.push(Reverse(Timer { due, wakes }));
+        self.fresh.push(Timer { due, wakes });
     }
 
-    /// An ask doesn't wait any longer. Its timer goes when more are stale than not.
-    fn answered(&mut self) {
+    /// An ask doesn't wait any longer. Its timer goes at once if it is the last one, and else when more are stale than not.
+    fn answered(&mut self, call: &Call) {
         self.asking -= 1;
+        if self.fresh.last().is_some_and(|timer| timer.is_of(call)) {
+            self.fresh.pop();
+            return;
+        }
         self.stale += 1;
-        if self.stale > 64 && self.stale * 2 > self.timers.len() {
+        if self.stale > 64 && self.stale * 2 > self.timers.len() + self.fresh.len() {
             self.timers.retain(|Reverse(timer)| timer.is_live());
+            self.fresh.retain(Timer::is_live);
             self.stale = 0;
         }
+    }
+
+    /// Keeps frames without anything in them, so that others need not be made.
+    fn spare_frames(&mut self, mut frames: Vec<Frame>) {
+        const KEPT: usize = 4;
+        if self.spare_frames.len() < KEPT && (1..=64).contains(&frames.capacity()) {
+            frames.clear();
+            self.spare_frames.push(frames);
+        }
+    }
+
+    /// Time may pass now: the timers stand in its order.
+    fn sort_timers(&mut self) {
+        self.timers.extend(self.fresh.drain(..).map(Reverse));
     }
 }
 

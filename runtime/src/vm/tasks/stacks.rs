@@ -25,7 +25,9 @@ pub(crate) fn give(mut stack: Vec<Value>) {
         return;
     }
     for value in &mut stack {
-        put(value, Value::Nothing);
+        if !matches!(value, Value::Nothing) {
+            put(value, Value::Nothing);
+        }
     }
     // At the thread's end the place itself may be gone.
     let _gone = IDLE.try_with(|idle| {

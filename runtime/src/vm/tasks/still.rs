@@ -49,6 +49,7 @@ impl Tasks {
             Ready::Actor(_) => true,
         });
         let (mut asks, mut sleeps) = (0, 0);
+        self.sort_timers();
         self.timers.retain(|Reverse(timer)| match &timer.wakes {
             Wakes::Ask(call) => {
                 let dead = call.asker.borrow().as_ref().is_some_and(over);

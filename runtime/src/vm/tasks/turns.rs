@@ -3,7 +3,7 @@
 use super::actors::bytes;
 use super::{Call, MANY, Payload, Ready, State, Strand, Task, Turn, as_actor, as_task, stacks};
 use crate::partition::Core;
-use crate::vm::frame::Ret;
+use crate::vm::frame::{Frame, Ret};
 use crate::vm::machine::Machine;
 use crate::vm::shared::Shared;
 use crate::vm::strict;
@@ -90,16 +90,21 @@ impl Machine {
             }
             State::Parked(strand) => {
                 self.stack = strand.stack;
-                self.frames = strand.frames;
+                let frames = std::mem::replace(&mut self.frames, strand.frames);
+                self.core.exact.tasks.spare_frames(frames);
                 self.handlers = strand.handlers;
                 if let Some(frame) = self.frames.last() {
                     let base = frame.base as usize;
                     self.room(base);
                 }
-                outcome = match with {
-                    Some(Ok(value)) => self.drive(Some(value)),
-                    Some(Err(fault)) => Err(fault),
-                    None => Ok(()),
+                outcome = match (with, strand.wanted) {
+                    (Some(Ok(value)), Some(register)) => {
+                        self.put_at(register, value);
+                        Ok(())
+                    }
+                    (Some(Ok(value)), None) => self.drive(Some(value)),
+                    (Some(Err(fault)), _) => Err(fault),
+                    (None, _) => Ok(()),
                 };
             }
             other => {
@@ -124,15 +129,18 @@ impl Machine {
         };
         match outcome {
             Ok(true) => {
+                let frames = self.core.exact.tasks.spare_frames.pop().unwrap_or_default();
                 let mut strand = Strand {
                     stack: std::mem::take(&mut self.stack),
-                    frames: std::mem::take(&mut self.frames),
+                    frames: std::mem::replace(&mut self.frames, frames),
                     handlers: std::mem::take(&mut self.handlers),
+                    wanted: self.wanted.take(),
                 };
                 if self.core.exact.tasks.parked() > MANY {
-                    let used = strand.frames.last().map_or(0, |f| f.base as usize + 8);
+                    let used = strand.frames.last().map_or(0, |frame| self.used_to(frame));
                     strand.stack.truncate(used);
                     strand.stack.shrink_to_fit();
+                    strand.frames.shrink_to_fit();
                 }
                 task.state.replace(State::Parked(strand));
                 Ok(())
@@ -152,6 +160,25 @@ impl Machine {
                     _ => Err(fault),
                 }
             }
+        }
+    }
+
+    /// Registers up to the end of a frame's own, or of the arguments of a builtin that waits.
+    fn used_to(&self, frame: &Frame) -> usize {
+        let own = match &frame.native {
+            Some(_) => 0,
+            None => {
+                self.core.program.protos.get(frame.proto as usize).map_or(0, |p| usize::from(p.registers))
+            }
+        };
+        frame.base as usize + own + 8
+    }
+
+    /// Gives the last frame what it has waited for.
+    fn put_at(&mut self, register: u8, value: Value) {
+        if let Some(frame) = self.frames.last() {
+            let at = frame.base as usize + usize::from(register);
+            self.stack[at] = value;
         }
     }
 
@@ -178,7 +205,13 @@ impl Machine {
             self.stack[count] = arg;
             count += 1;
         }
-        let result = self.call(callee, 0, count, Ret::Top, true);
+        let result = match callee {
+            Value::Task(task) => {
+                let closure = (!task.captured.is_empty()).then(|| task.clone());
+                self.enter_function(&task.proto, closure, 0, count, Ret::Top)
+            }
+            other => self.call(other, 0, count, Ret::Top, true),
+        };
         if result.is_err() && self.frames.is_empty() {
             self.core.exact.stopped = place;
             return result.map_err(|mut fault| {

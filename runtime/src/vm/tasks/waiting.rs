@@ -52,7 +52,7 @@ impl Core {
     /// Answers whoever waits for a message's reply; `false`: nobody, or not any longer.
     pub(super) fn answer(&mut self, call: &Call, with: Result<Value, Fault>) -> bool {
         let Some(task) = call.asker.take() else { return false };
-        self.exact.tasks.answered();
+        self.exact.tasks.answered(call);
         self.wake(task, with);
         true
     }
@@ -77,7 +77,7 @@ impl Machine {
                     && let Some((_, letter)) = senders.remove(at)
                     && letter.call.asker.take().is_some()
                 {
-                    core.exact.tasks.answered();
+                    core.exact.tasks.answered(&letter.call);
                 }
             }
             core.wake(task, Err(of_kind("mailbox_full", format!("the mailbox of {name} is full"))));
@@ -122,6 +122,7 @@ impl Machine {
 impl super::Tasks {
     /// Takes the next timer that isn't stale.
     fn next_timer(&mut self) -> Option<Reverse<super::Timer>> {
+        self.sort_timers();
         loop {
             let timer = self.timers.pop()?;
             if timer.0.is_live() {
