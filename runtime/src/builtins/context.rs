@@ -252,6 +252,8 @@ impl Core {
 pub enum Next {
     /// Call the program with these arguments; the result comes to the next `resume`.
     Call(Value, CallArgs),
+    /// Call what was called last once more, with as many arguments.
+    Again(CallArgs),
     /// The result.
     Done(Value),
 }
@@ -296,6 +298,11 @@ pub trait Resume {
     /// The error, if it isn't caught.
     fn caught(&mut self, _ctx: &mut Ctx<'_>, fault: Fault) -> Result<Next, Fault> {
         Err(fault)
+    }
+
+    /// What [`Next::Again`] calls.
+    fn callee(&self) -> Value {
+        Value::Nothing
     }
 
     /// Undoes what the builtin changed around the call (a narrowed gate …), whichever way it ends.

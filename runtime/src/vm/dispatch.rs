@@ -818,6 +818,12 @@ impl Machine {
                         }
                         self.core.exact.leave_frame(proto.frame_bytes);
                         let Some(ret) = self.frames.last().map(|frame| frame.ret) else { return Ok(()) };
+                        if ret == Ret::Native && self.core.exact.on {
+                            self.core.fuel = fuel;
+                            self.called(value)?;
+                            fuel = self.core.fuel;
+                            continue 'frame;
+                        }
                         // Dropped where it stands: it is large to be moved.
                         self.frames.truncate(self.frames.len() - 1);
                         if let Ret::Reg(r) = ret {
@@ -830,11 +836,7 @@ impl Machine {
                         }
                         self.core.exact.returned = place!();
                         self.core.fuel = fuel;
-                        if ret == Ret::Native && self.core.exact.on {
-                            self.called(value)?;
-                        } else {
-                            self.deliver(ret, value)?;
-                        }
+                        self.deliver(ret, value)?;
                         fuel = self.core.fuel;
                         continue 'frame;
                     }

@@ -336,12 +336,15 @@ impl Machine {
                 let ret = self.pop_native();
                 self.deliver(ret, value)
             }
-            Next::Call(callee, args) => {
-                let base = self.frames.last().map_or(0, |f| f.base as usize);
-                let count = self.place_args(base, args);
-                self.call(callee, base, count, Ret::Native, false)
-            }
+            Next::Call(callee, args) => self.call_back_with(callee, args),
+            Next::Again(args) => self.call_back_with(self.last_callee(), args),
         }
+    }
+
+    fn call_back_with(&mut self, callee: Value, args: CallArgs) -> Result<(), Fault> {
+        let base = self.frames.last().map_or(0, |f| f.base as usize);
+        let count = self.place_args(base, args);
+        self.call(callee, base, count, Ret::Native, false)
     }
 
     /// Puts the arguments of a call back into the stack.
@@ -402,7 +405,12 @@ impl Machine {
                     let Some(state) = frame.native.as_mut() else { return Ok(()) };
                     let mut ctx =
                         Ctx { core: &mut self.core, place: (frame.proto, frame.pc), name: frame.name };
-                    match state.resume(&mut ctx, Some(value))? {
+                    let next = match state.resume(&mut ctx, Some(value))? {
+                        Next::Again(args) => Next::Call(state.callee(), args),
+                        next => next,
+                    };
+                    match next {
+                        Next::Again(_) => return Ok(()),
                         Next::Done(result) => {
                             ret = self.pop_native();
                             value = result;

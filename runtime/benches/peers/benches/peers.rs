@@ -2,7 +2,7 @@
 //!
 //! `cd runtime/benches/peers && cargo bench`; `--no-default-features` leaves out WebAssembly, which takes minutes to compile.
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use policies::ceiling::Ceiling;
 use runtime::partition::boundary::Data;
 use runtime::partition::host::Memory;
@@ -21,8 +21,19 @@ const WASM: &str =
 fn one_line(c: &mut Criterion) {
     let mut group = c.benchmark_group("one line, created, run and torn down");
     let sandbox = Mod::new(Limits::frame("t"));
-    group.bench_function("SCUA: sandbox.run from source", |b| {
+    group.bench_function("SCUA: sandbox.run, the same source each time", |b| {
         b.iter(|| sandbox.run(black_box(LINE), &Data::Int(21)));
+    });
+    group.bench_function("SCUA: sandbox.run, another source each time", |b| {
+        let mut n = 0;
+        b.iter_batched(
+            || {
+                n += 1;
+                format!("fn main(input) return input * {n} end")
+            },
+            |source| sandbox.run(&source, &Data::Int(21)),
+            BatchSize::SmallInput,
+        );
     });
     group.bench_function("Lua 5.4: a bare state from source", |b| {
         b.iter(|| {

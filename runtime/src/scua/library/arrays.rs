@@ -198,7 +198,12 @@ fn each(ctx: &mut Ctx<'_>, args: &mut Args<'_>, kind: Kind) -> Result<Box<dyn Re
 }
 
 impl Resume for Each {
+    fn callee(&self) -> Value {
+        self.callee.clone()
+    }
+
     fn resume(&mut self, ctx: &mut Ctx<'_>, last: Option<Value>) -> Result<Next, Fault> {
+        let again = last.is_some();
         if let Some(value) = last {
             let kept = match (self.kind, strict::truthy(&value)) {
                 (Kind::Map, _) => Some(value),
@@ -220,7 +225,8 @@ impl Resume for Each {
                 if matches!(self.kind, Kind::Filter | Kind::Find) {
                     self.current = item.clone();
                 }
-                Ok(Next::Call(self.callee.clone(), CallArgs::from([item])))
+                let args = CallArgs::from([item]);
+                Ok(if again { Next::Again(args) } else { Next::Call(self.callee.clone(), args) })
             }
             None => Ok(Next::Done(match self.kind {
                 Kind::Map | Kind::Filter => std::mem::take(&mut self.out),
@@ -247,13 +253,19 @@ struct Reduce {
 }
 
 impl Resume for Reduce {
+    fn callee(&self) -> Value {
+        self.callee.clone()
+    }
+
     fn resume(&mut self, ctx: &mut Ctx<'_>, last: Option<Value>) -> Result<Next, Fault> {
+        let again = last.is_some();
         let sum = last.or_else(|| self.sum.take()).unwrap_or_default();
         match element(&self.over, self.at) {
             Some(item) => {
                 ctx.charge(1)?;
                 self.at += 1;
-                Ok(Next::Call(self.callee.clone(), CallArgs::from([sum, item])))
+                let args = CallArgs::from([sum, item]);
+                Ok(if again { Next::Again(args) } else { Next::Call(self.callee.clone(), args) })
             }
             None => Ok(Next::Done(sum)),
         }
@@ -305,7 +317,12 @@ fn sort(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Box<dyn Resume>, Fault
 }
 
 impl Resume for Sort {
+    fn callee(&self) -> Value {
+        self.less.clone().unwrap_or_default()
+    }
+
     fn resume(&mut self, ctx: &mut Ctx<'_>, last: Option<Value>) -> Result<Next, Fault> {
+        let again = last.is_some();
         let mut answer = last.map(|value| strict::truthy(&value));
         loop {
             let Some((from, mut left, middle, mut right, to)) = self.at else {
@@ -323,7 +340,12 @@ impl Resume for Sort {
                     None => match &self.less {
                         Some(callee) => {
                             let pair = [self.items[right].clone(), self.items[left].clone()];
-                            return Ok(Next::Call(callee.clone(), CallArgs::from(pair)));
+                            let args = CallArgs::from(pair);
+                            return Ok(if again {
+                                Next::Again(args)
+                            } else {
+                                Next::Call(callee.clone(), args)
+                            });
                         }
                         None => {
                             let (r, l) = (&self.items[right], &self.items[left]);

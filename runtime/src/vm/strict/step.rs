@@ -2,7 +2,7 @@
 
 use super::calls::{arity, callable, host_arity};
 use super::{host_index, type_name};
-use crate::builtins::{Args, Ctx, Next};
+use crate::builtins::{Args, CallArgs, Ctx, Next};
 use crate::bytecode::{NOWHERE, Op, Proto};
 use crate::partition::Core;
 use crate::vm::frame::{Frame, Ret};
@@ -63,20 +63,47 @@ impl Machine {
         }
     }
 
-    /// Gives the builtin on top the result of its call. Most often it calls again.
+    /// Gives the builtin below the last frame the result of that frame's function, whose bytes have been given back. Most
+    /// often it calls the same again: then the frame stays.
     pub(crate) fn called(&mut self, result: Value) -> Result<(), Fault> {
-        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
-        let Some(state) = frame.native.as_mut() else { return Ok(()) };
-        let (base, place) = (frame.base as usize, (frame.proto, frame.pc));
-        let mut ctx = Ctx { core: &mut self.core, place, name: frame.name };
-        match state.resume(&mut ctx, Some(result))? {
-            Next::Call(Value::Task(task), args) => {
+        let next = self.called_again(result);
+        if matches!(next, Ok(None)) {
+            return Ok(());
+        }
+        self.frames.truncate(self.frames.len().saturating_sub(1));
+        match next? {
+            Some(Next::Call(Value::Task(task), args)) => {
+                let base = self.frames.last().map_or(0, |frame| frame.base as usize);
                 let count = self.place_args(base, args);
                 let closure = (!task.captured.is_empty()).then(|| task.clone());
                 self.enter_function(&task.proto, closure, base, count, Ret::Native)
             }
-            next => self.settle(Step::Next(next)),
+            Some(next) => self.settle(Step::Next(next)),
+            None => Ok(()),
         }
+    }
+
+    /// What the builtin wants, or `None` if the frame on top has begun again.
+    fn called_again(&mut self, result: Value) -> Result<Option<Next>, Fault> {
+        let [.., below, top] = &mut self.frames[..] else { return Ok(None) };
+        let Some(state) = below.native.as_mut() else { return Ok(None) };
+        let mut ctx = Ctx { core: &mut self.core, place: (below.proto, below.pc), name: below.name };
+        let args = match state.resume(&mut ctx, Some(result))? {
+            Next::Again(args) => args,
+            next => return Ok(Some(next)),
+        };
+        let proto = &self.core.program.protos[top.proto as usize];
+        let (entry, bytes) = (u64::from(proto.entry), proto.frame_bytes);
+        self.core.charge(entry)?;
+        self.core.enter_frame(bytes)?;
+        top.pc = 0;
+        let [a, b] = args.values;
+        let base = top.base as usize;
+        self.stack[base] = a;
+        if args.count > 1 {
+            self.stack[base + 1] = b;
+        }
+        Ok(None)
     }
 
     /// What the builtin on top wants.
@@ -84,12 +111,21 @@ impl Machine {
     fn wanted(&mut self, next: Next) -> Step {
         match next {
             Next::Done(value) => Step::Deliver(self.pop_native(), value),
-            Next::Call(callee, args) => {
-                let base = self.frames.last().map_or(0, |f| f.base as usize);
-                let count = self.place_args(base, args);
-                Step::Call(callee, base, count, Ret::Native)
-            }
+            Next::Call(callee, args) => self.call_back(callee, args),
+            Next::Again(args) => self.call_back(self.last_callee(), args),
         }
+    }
+
+    fn call_back(&mut self, callee: Value, args: CallArgs) -> Step {
+        let base = self.frames.last().map_or(0, |f| f.base as usize);
+        let count = self.place_args(base, args);
+        Step::Call(callee, base, count, Ret::Native)
+    }
+
+    /// What the builtin on top has called last.
+    pub(crate) fn last_callee(&self) -> Value {
+        let native = self.frames.last().and_then(|frame| frame.native.as_ref());
+        native.map_or(Value::Nothing, |state| state.callee())
     }
 
     /// Enters a function of the program.
