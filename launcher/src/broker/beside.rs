@@ -30,7 +30,8 @@ impl Broker {
     }
 
     /// The program has ended, so they do; gives the processor time that they used.
-    pub(crate) fn end_processes(&mut self) -> Duration {
+    pub(crate) fn end_processes(&mut self, tell: &mut dyn FnMut(Entry)) -> Duration {
+        self.processes.stop(tell);
         self.processes.end()
     }
 

@@ -14,7 +14,7 @@ use super::{anchor::Outer, files::No, running::Running};
 use crate::sys::{
     clone::{self, Side},
     fd, memory_file,
-    process::exit_now,
+    process::{self, exit_now},
     socket,
 };
 use nix::{
@@ -23,7 +23,7 @@ use nix::{
     sched::{CloneFlags, setns},
     sys::{
         prctl::set_pdeathsig,
-        signal::{SigSet, Signal},
+        signal::Signal,
         socket::{AddressFamily, SockFlag, SockType, socketpair},
     },
     unistd::{Pid, getppid, setsid, write},
@@ -436,7 +436,7 @@ impl Children {
             }
             // Out of the terminal's group: its signals are for the caller's supervisor, which then ends this one.
             setsid()?;
-            SigSet::empty().thread_set_mask()?;
+            process::begin_blocked();
             for group in &self.groups {
                 write(group, b"0")?;
             }

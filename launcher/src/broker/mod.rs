@@ -211,11 +211,11 @@ impl Broker {
         let Some(socket) = &self.socket else { return Ok(()) };
         let length = match socket::receive_plain(socket.as_fd(), &mut self.buffer) {
             Ok(socket::Plain::Bytes(0)) => {
-                // Nobody is left to hear of a child. The program itself may go on, so nothing is waited for here.
+                // Nobody is left to hear of a child. The program itself may go on: what is waited for here ends soon.
                 self.socket = None;
                 self.connections.let_go();
                 self.end_running(tell);
-                self.processes = Processes::default();
+                self.processes.stop(tell);
                 return Ok(());
             }
             Ok(socket::Plain::Bytes(length)) => length,

@@ -11,7 +11,7 @@ use super::{
     Reply,
     child::{Caller, Children, CommandStreams, Kept},
     files::No,
-    running::{Running, Start, is_there},
+    running::{MOST_STOPPING, Running, Start, is_there, untold},
 };
 use crate::sys::winsize;
 use nix::{
@@ -49,6 +49,8 @@ pub(super) struct Processes {
     all: BTreeMap<u32, Process>,
     last: u32,
     pending: Option<Pending>,
+    /// Processor time of those that were stopped.
+    spent: Duration,
 }
 
 /// A start that is answered later.
@@ -354,11 +356,26 @@ impl Processes {
         None
     }
 
-    /// Ends all that run, and gives the processor time that they used.
+    /// The program has ended, and so do they: each tells what its program did, and takes its control groups with it.
+    pub(super) fn stop(&mut self, tell: &mut dyn FnMut(Entry)) {
+        self.running().for_each(Running::ask_to_end);
+        let until = Instant::now() + MOST_STOPPING;
+        for process in self.all.values_mut() {
+            let Some(running) = &mut process.running else { continue };
+            if running.ends_by(until) {
+                self.spent += running.spent();
+                let _nobody_asks = process.ended(tell);
+            } else {
+                tell(untold());
+            }
+        }
+    }
+
+    /// Ends all that still run, and gives the processor time of those that were stopped and ended.
     pub(super) fn end(&mut self) -> Duration {
         self.running().for_each(Running::kill);
         let running = self.all.values_mut().filter_map(|process| process.running.as_mut());
-        running.map(Running::end).sum()
+        running.map(Running::end).sum::<Duration>() + std::mem::take(&mut self.spent)
     }
 }
 

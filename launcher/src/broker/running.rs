@@ -23,8 +23,11 @@ use std::{
     fs::File,
     io::{Read, Seek},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+/// How long those may take together that are asked to end.
+pub(super) const MOST_STOPPING: Duration = Duration::from_secs(2);
 
 /// A child that runs.
 #[derive(Debug)]
@@ -181,12 +184,24 @@ impl Running {
 
     /// Asks it to end before its time, with its jail, and to tell what it has. Whether it did.
     pub(super) fn stop(&self) -> bool {
+        self.ask_to_end();
+        self.ends_by(Instant::now() + MOST_STOPPING)
+    }
+
+    /// The asking alone.
+    pub(super) fn ask_to_end(&self) {
         // A second stop doesn't wait until the program has ended by itself.
         for stop in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
             self.signal(stop);
         }
+    }
+
+    /// Whether it has ended by then; waits for that.
+    pub(super) fn ends_by(&self, until: Instant) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
         let mut over = [PollFd::new(self.supervisor.as_fd(), PollFlags::POLLIN)];
-        poll(&mut over, PollTimeout::from(2000_u16)) == Ok(1)
+        poll(&mut over, timeout) == Ok(1)
     }
 
     /// Ends it at once. What it would have told is lost.

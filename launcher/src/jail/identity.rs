@@ -19,7 +19,10 @@ use nix::{
 use policies::plan::{Access, Identity, Outside};
 use std::{
     ffi::CString,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
 };
 
 /// First of the host ids that a jail of a root caller may take: above all that distributions and systemd hand out
@@ -126,11 +129,29 @@ impl Trees {
         }
         let (_, userns) =
             self.translations.iter().find(|(known, _)| *known == (uid, gid)).ok_or(Errno::ENOENT)?;
-        match mount::set_idmap(tree.as_fd(), userns.as_fd()) {
+        match mount::set_idmap(tree.as_fd(), c"", userns.as_fd(), true) {
             Err(Errno::EINVAL) if access == Access::ReadOnly && is_for_everybody(owner.st_mode) => Ok(tree),
+            Err(Errno::EINVAL) => one_by_one(&tree, source, userns.as_fd()).map(|()| tree),
             done => done.map(|()| tree),
         }
     }
+}
+
+/// As the whole tree can't be translated, its top, and each mount below that can. The others show the host's ids, under
+/// which the jail's user is a stranger: it reaches less there, never more.
+fn one_by_one(tree: &OwnedFd, source: &str, userns: BorrowedFd<'_>) -> Result<(), Errno> {
+    mount::set_idmap(tree.as_fd(), c"", userns, false)?;
+    let top = std::fs::canonicalize(source).map_err(|_| Errno::EINVAL)?;
+    let mounts = procfs::process::Process::myself().and_then(|this| this.mountinfo());
+    for mount in mounts.map_err(|_| Errno::EINVAL)? {
+        let Ok(below) = mount.mount_point.strip_prefix(&top) else { continue };
+        if !below.as_os_str().is_empty()
+            && let Ok(path) = CString::new(below.as_os_str().as_bytes())
+        {
+            let _tried = mount::set_idmap(tree.as_fd(), &path, userns, false);
+        }
+    }
+    Ok(())
 }
 
 /// Whether others may read and execute what the owner may.
@@ -177,7 +198,8 @@ pub(crate) fn not_dumpable() -> Result<(), Failure> {
 
 /// See [`process::default_action`].
 pub(crate) fn default_signals() -> Result<(), Errno> {
-    process::default_action(Signal::SIGPIPE)
+    process::default_action(Signal::SIGPIPE)?;
+    process::default_action(Signal::SIGXFSZ)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! Invariant: SIGTTIN and SIGTTOU can't stop the supervisor: a stopped one would hold no limit.
 //! Source: signal(7), signalfd(2).
 
-use crate::sys::disposition;
+use crate::sys::{disposition, process};
 use nix::{
     errno::Errno,
     sys::{
@@ -20,8 +20,20 @@ use std::{
     rc::Rc,
 };
 
-/// The first one asks the program to end; the second ends it.
-const STOPS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+/// The first one asks the program to end; the second ends it. All whose default is to end a process, and that somebody may
+/// well send: alarms of a wrapper's, the limit on this process's own CPU time, a power failure.
+const STOPS: [Signal; 10] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGXCPU,
+    Signal::SIGPWR,
+    Signal::SIGIO,
+];
 /// These are passed on.
 const PASSED: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
 /// These are about the terminal.
@@ -49,6 +61,8 @@ pub(super) enum Asked {
 pub struct SignalSource {
     file: SignalFd,
     before: SigSet,
+    /// The mask of this process to go back to.
+    own: SigSet,
     late: Late,
     stop: Rc<Cell<Option<Signal>>>,
 }
@@ -80,7 +94,12 @@ pub fn block() -> Result<SignalSource, Errno> {
     let mut before = SigSet::empty();
     sigprocmask(SigmaskHow::SIG_BLOCK, Some(&blocked), Some(&mut before))?;
     let file = SignalFd::with_flags(&read, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    Ok(SignalSource { file, before, late: Late::Dropped, stop: Rc::default() })
+    let own = before;
+    // A supervisor's fork has them blocked from the beginning. A program that it starts has none blocked.
+    if process::began_blocked() {
+        before = SigSet::empty();
+    }
+    Ok(SignalSource { file, before, own, late: Late::Dropped, stop: Rc::default() })
 }
 
 impl SignalSource {
@@ -129,6 +148,6 @@ impl AsFd for SignalSource {
 impl Drop for SignalSource {
     fn drop(&mut self) {
         while self.late == Late::Dropped && self.next().is_some() {}
-        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.own), None);
     }
 }

@@ -368,14 +368,7 @@ impl<'p> Watch<'p> {
             Ok(_) | Err(_) => Ending::Untold,
         };
         self.ending = Some(ending);
-        if let Some(broker) = &mut self.broker {
-            let nest = broker.groups_nest();
-            let spent = broker.end_processes();
-            if !spent.is_zero() {
-                let over = self.watcher.child_spent(spent, nest);
-                self.cause = self.cause.take().or(over);
-            }
-        }
+        self.end_processes();
         let told_cpu = match ending {
             Ending::Told(record) => Some(Duration::from_micros(record.cpu_us)),
             Ending::Untold => None,
@@ -558,8 +551,20 @@ impl<'p> Watch<'p> {
 
     /// Nothing is asked any more; what a child of the runtime did until now is told.
     fn end_broker(&mut self) {
+        self.end_processes();
         if let Some(mut broker) = self.broker.take() {
             broker.end(&mut |entry| self.audit.add(entry));
+        }
+    }
+
+    /// The processes beside the program end with it: they tell what they did, and what they used is counted.
+    fn end_processes(&mut self) {
+        let Some(broker) = &mut self.broker else { return };
+        let nest = broker.groups_nest();
+        let spent = broker.end_processes(&mut |entry| self.audit.add(entry));
+        if !spent.is_zero() {
+            let over = self.watcher.child_spent(spent, nest);
+            self.cause = self.cause.take().or(over);
         }
     }
 

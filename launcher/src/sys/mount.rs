@@ -79,28 +79,36 @@ pub(crate) fn set_attributes(
 ) -> Result<(), Errno> {
     setattr(
         mount,
+        c"",
         &MountAttr { attr_set: attributes.set, attr_clr: 0, propagation: 0, userns_fd: 0 },
         recursive,
     )
 }
 
-/// Makes owner ids appear through the maps of `userns` on a detached mount.
+/// Makes owner ids appear through the maps of `userns` on the mount at `path` of a detached one, and, if `recursive`, on all
+/// below it.
 ///
 /// Source: mount_setattr(2), "ID-mapped mounts", Linux 5.12 (filesystem by filesystem).
-pub(crate) fn set_idmap(mount: BorrowedFd<'_>, userns: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn set_idmap(
+    mount: BorrowedFd<'_>,
+    path: &CStr,
+    userns: BorrowedFd<'_>,
+    recursive: bool,
+) -> Result<(), Errno> {
     let attr =
         MountAttr { attr_set: IDMAP, attr_clr: 0, propagation: 0, userns_fd: userns.as_raw_fd() as u64 };
-    setattr(mount, &attr, true)
+    setattr(mount, path, &attr, recursive)
 }
 
-fn setattr(mount: BorrowedFd<'_>, attr: &MountAttr, recursive: bool) -> Result<(), Errno> {
-    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the empty path is NUL-terminated, `attr` is live and of the size passed, the kernel only reads it.
+fn setattr(mount: BorrowedFd<'_>, path: &CStr, attr: &MountAttr, recursive: bool) -> Result<(), Errno> {
+    let flags =
+        libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is NUL-terminated, `attr` is live and of the size passed, the kernel only reads both.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             mount.as_raw_fd(),
-            c"".as_ptr(),
+            path.as_ptr(),
             flags,
             &raw const *attr,
             size_of::<MountAttr>(),

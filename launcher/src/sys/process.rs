@@ -5,6 +5,7 @@ use std::{
     convert::Infallible,
     ffi::CStr,
     os::fd::{AsRawFd, BorrowedFd},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// Pointers to strings, ended by a null pointer, for execveat(2). Made before the fork.
@@ -65,9 +66,9 @@ pub(crate) fn steady_heap() {
 pub(crate) fn steady_heap() {}
 
 /// What a program needs of its process before anything else: descriptors 0, 1 and 2 open, so that no file of ours gets one
-/// of their numbers, and a write to a closed pipe as an error instead of the end.
+/// of their numbers, and a write to a closed pipe, or beyond the limit on a file's size, as an error instead of the end.
 ///
-/// Source: poll(2), POLLNVAL; signal(7), SIGPIPE.
+/// Source: poll(2), POLLNVAL; signal(7), SIGPIPE and SIGXFSZ; setrlimit(2), RLIMIT_FSIZE.
 pub(crate) fn whole_streams() {
     let mut streams = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
     // SAFETY: an array of live pollfds with its length; looks, and doesn't wait. One that fails tells of no number.
@@ -82,7 +83,23 @@ pub(crate) fn whole_streams() {
         }
     }
     // SAFETY: SIG_IGN installs no handler of ours.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
+static BEGAN_BLOCKED: AtomicBool = AtomicBool::new(false);
+
+/// Says that this process is the fork of a supervisor, which had its signals blocked: one that comes before anybody reads them
+/// must not end it, or what it has made stays behind.
+pub(crate) fn begin_blocked() {
+    BEGAN_BLOCKED.store(true, Ordering::Relaxed);
+}
+
+/// Whether that was said.
+pub(crate) fn began_blocked() -> bool {
+    BEGAN_BLOCKED.load(Ordering::Relaxed)
 }
 
 /// Ends this process at once, without destructors or buffers: for children between fork and exec.
@@ -93,7 +110,7 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Puts the action of `signal` back to the default. The launcher ignores SIGPIPE, and that would survive an exec.
+/// Puts the action of `signal` back to the default. The launcher ignores two, and that would survive an exec.
 ///
 /// Source: signal(7); execve(2), "ignored signals stay ignored".
 pub(crate) fn default_action(signal: nix::sys::signal::Signal) -> Result<(), Errno> {

@@ -199,3 +199,45 @@ fn no_text_of_somebody_else_has_power_over_the_terminal() {
         assert!(!err.contains('\u{1b}') && !err.contains('\u{7}'), "{err:?}");
     }
 }
+
+/// A limit on the size of files is one more way in which a disk is full: it ends nobody unheard, and the program in the jail
+/// meets the kernel's default.
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_like_any_other() {
+    let caller = Caller::new(&[]);
+    let limited = |script: &str| {
+        let done = Command::new("sh")
+            .args(["-c", &format!("ulimit -f 4; {script}"), "sh", env!("CARGO_BIN_EXE_thirdwall")])
+            .current_dir(caller.0.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        (done.status.code().unwrap_or(-1), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, why) = limited("\"$1\" exec --output none -- cat /dev/zero > out");
+    assert_eq!((code, why.contains("File too large")), (125, true), "{why}");
+    let (code, why) = limited("\"$1\" exec --policy sh -- sh -c 'cat /dev/zero > /tmp/f; echo $? >&2'");
+    assert_eq!((code, why.lines().last()), (0, Some("153")), "{why}");
+}
+
+/// Root's jails have another id outside, and not every mount below a folder can be shown under it: `/run` has one of ours.
+#[test]
+fn a_folder_with_mounts_that_keep_their_ids_can_be_granted() {
+    let caller = Caller::new(&[]);
+    let folder = tempfile::tempdir_in("/run").or_else(|_| tempfile::tempdir()).unwrap();
+    let top = if folder.path().starts_with("/run") { "/run" } else { "/tmp" };
+    let file = folder.path().join("f");
+    let text = format!("echo written > {}; read line < {}; echo $line", file.display(), file.display());
+    let (code, output, why) = caller.types(&[
+        "exec",
+        "--policy",
+        "sh",
+        "--cap-set",
+        &format!("stdout,file={top}/*"),
+        "--",
+        "sh",
+        "-c",
+        &text,
+    ]);
+    assert_eq!((code, output.as_str()), (0, "written\n"), "{why}");
+}

@@ -63,6 +63,19 @@ fn a_process_is_talked_to_and_waited_for() {
 }
 
 #[test]
+fn what_a_process_did_is_told_though_its_program_has_ended() {
+    let text = "require exec(\"sh\")\nrequire exec(\"unshare\")\n\
+                let p be proc_spawn(\"sh\", [\"-c\", \"unshare -U true; echo done; exec sleep 3599\"])\n\
+                print(proc_recv(p).stream, proc_recv(p).data)\n";
+    let report = program(text).go();
+    assert_eq!((report.status, report.output), (Verdict::Ok, vec!["stderr done\n".to_owned()]));
+    let told: Vec<_> = report.audit.iter().filter(|entry| entry.target == "unshare").collect();
+    assert_eq!(told.len(), 1, "{:?}", report.audit);
+    assert!(!told[0].granted);
+    goes("3599");
+}
+
+#[test]
 fn a_process_that_is_not_granted_is_denied_wherever_it_is_not() {
     let text = format!("require exec(\"sh\")\n{ALL}print(all(proc_spawn(\"sh\", [\"-c\", \"echo ran\"])))\n");
     let report = program(&text).with("--cap-set", "stdout,exec=true").go();

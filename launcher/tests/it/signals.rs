@@ -42,7 +42,15 @@ impl Started {
 
 #[test]
 fn a_program_that_dies_of_the_stop_was_stopped() {
-    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
+    let stops = [
+        (Signal::SIGTERM, 143),
+        (Signal::SIGINT, 130),
+        (Signal::SIGHUP, 129),
+        (Signal::SIGALRM, 142),
+        (Signal::SIGXCPU, 152),
+        (Signal::SIGIO, 157),
+    ];
+    for (signal, code) in stops {
         let started = start(script("echo ready; exec sleep 60"));
         started.send(signal);
         let (outcome, _) = started.finish();

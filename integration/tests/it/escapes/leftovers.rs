@@ -72,11 +72,36 @@ fn a_thousand_jails_leave_nothing() {
     }
 }
 
+/// Their supervisors are asked to end, each takes its groups with it, and so it is whatever ends the program.
+#[test]
+fn processes_that_live_longer_than_their_program_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = "require exec(\"sleep\")\nlet a be proc_spawn(\"sleep\", [\"3601\"])\nlet b be proc_spawn(\"sleep\", [\"3601\"])\n";
+    let before = traces();
+    for (name, end) in
+        [("ends", "print(1)\n"), ("fails", "raise \"no\"\n"), ("waits", "print(proc_wait(a))\n")]
+    {
+        let file = folder.path().join(format!("{name}.syn"));
+        fs::write(&file, format!("{start}{end}")).unwrap();
+        for _ in 0..5 {
+            let ended = Command::new(&host::programs().thirdwall)
+                .args(["run", "--wall", "400ms"])
+                .arg(&file)
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
+            assert!(matches!(ended.status.code(), Some(0 | 1 | 124)), "{ended:?}");
+        }
+    }
+    assert_eq!(processes_with("3601"), [0; 0]);
+    settled(traces().difference(&before).cloned().collect());
+}
+
 /// Each trace has gone, or goes soon: jails of tests that run beside this one are short.
 fn settled(mut left: Vec<String>) {
     let start = Instant::now();
     while !left.is_empty() {
-        assert!(start.elapsed().as_secs() < 20, "left behind: {left:#?}");
+        assert!(start.elapsed().as_secs() < 60, "left behind: {left:#?}");
         std::thread::sleep(std::time::Duration::from_millis(50));
         let now = traces();
         left.retain(|trace| now.contains(trace));

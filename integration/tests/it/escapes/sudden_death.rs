@@ -89,6 +89,32 @@ fn nothing_survives_a_killed_launcher() {
     }
 }
 
+/// Groups of jails in jails stand in one another.
+#[test]
+fn groups_of_processes_of_a_killed_launcher_are_found() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("p.syn");
+    let text = "require exec(\"sleep\")\nlet a be proc_spawn(\"sleep\", [\"3602\"])\nprint(\"there\")\nproc_wait(a)\n";
+    fs::write(&file, text).unwrap();
+    let before = super::leftovers::traces();
+    let mut launcher = Command::new(&host::programs().thirdwall)
+        .arg("run")
+        .arg(&file)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(launcher.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "there\n");
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    all_gone("3602");
+    sweep(Who::Root, &before);
+}
+
 /// A killed launcher leaves its empty groups; `doctor` removes them. Other tests kill launchers meanwhile: where they do it as
 /// root, only root's `doctor` can remove what those leave.
 fn sweep(who: Who, before: &BTreeSet<String>) {
