@@ -58,8 +58,13 @@ pub fn run_with(job: File, frames: File, broker: Option<OwnedFd>) -> i32 {
 }
 
 fn fail(out: &Rc<RefCell<Frames>>, message: &str) -> i32 {
+    refuse(out, "Internal error", message)
+}
+
+/// What is the caller's, or that of a file that it gave.
+fn refuse(out: &Rc<RefCell<Frames>>, kind: &str, message: &str) -> i32 {
     let mut out = out.borrow_mut();
-    out.send(&Frame::Error(diagnostic::plain("Internal error", message)));
+    out.send(&Frame::Error(diagnostic::plain(kind, message)));
     out.end(1, 0, 0, None);
     1
 }
@@ -249,7 +254,7 @@ fn scua(
         return 0;
     }
     if header.mode == Mode::Test {
-        return fail(out, "SCUA has no `test` blocks");
+        return refuse(out, "error", "SCUA has no `test` blocks: `run` or `check` the file");
     }
     let grants = scua::program::Grants {
         ceiling,
@@ -265,7 +270,7 @@ fn scua(
     drop(state);
     let (outcome, saved) = match ran {
         Ok(ran) => ran,
-        Err(error) => return fail(out, &format!("failed to {error}: {}", error.help())),
+        Err(error) => return refuse(out, "error", &format!("failed to {error}: {}", error.help())),
     };
     let mut out = out.borrow_mut();
     for error in &outcome.errors {

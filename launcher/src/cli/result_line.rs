@@ -1,4 +1,4 @@
-//! A run's result as one line of JSON: `run --format json`, and `conform`.
+//! A run's result as one line of JSON: `run` and `check` with `--format json`, and `conform`.
 
 use super::verdict;
 use crate::error::Error;
@@ -19,6 +19,11 @@ pub(super) fn of_run(report: &Report, code: u8) -> Value {
     })
 }
 
+/// What `check` says.
+pub(super) fn of_check(report: &Report, code: u8) -> Value {
+    json!({ "ok": report.ok, "errors": errors(report), "exit": code })
+}
+
 /// What `conform` says; `swarm` adds what the runtime told of its blackboard and agents, in its last line.
 pub(super) fn of_conform(mut report: Report, swarm: bool) -> Value {
     let board = if swarm { board(&mut report) } else { Map::new() };
@@ -30,13 +35,14 @@ pub(super) fn of_conform(mut report: Report, swarm: bool) -> Value {
     Value::Object(line)
 }
 
-/// Writes it.
+/// Writes it. Who has closed the output doesn't want it: the run's code says how it went.
 pub(super) fn write(line: &Value) -> Result<(), Error> {
-    writeln!(io::stdout(), "{line}").map_err(|source| Error::File {
-        act: "write to",
-        path: "standard output".into(),
-        source,
-    })
+    match writeln!(io::stdout(), "{line}") {
+        Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::File { act: "write to", path: "standard output".into(), source })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// The program's errors; where a limit ended it, it could tell none.

@@ -53,8 +53,14 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Error> {
 /// Reads the program without running it.
 pub(super) fn check(args: &RunArgs) -> Result<u8, Error> {
     apart::of_run(args)?;
-    let ended = one(args, Mode::Check, None)?;
-    ended.late.map(|()| exit::code(&ended.report))
+    if args.format == Format::Text {
+        let ended = one(args, Mode::Check, None)?;
+        return ended.late.map(|()| exit::code(&ended.report));
+    }
+    let ended = one(args, Mode::Check, Some(Streams::told_in_a_line(args)?))?;
+    let code = exit::code(&ended.report);
+    result_line::write(&result_line::of_check(&ended.report, code))?;
+    ended.late.map(|()| code)
 }
 
 /// Runs it and prints one line of JSON.

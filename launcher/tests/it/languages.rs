@@ -91,6 +91,12 @@ fn a_program_that_does_not_parse_runs_nothing_and_shows_each_line() {
         ended.err
     );
     assert_eq!(folder.go("thirdwall", &["check", "p.syn"]).code, 1);
+    let as_data = folder.go("thirdwall", &["check", "--format", "json", "p.syn"]);
+    let line: serde_json::Value = serde_json::from_str(&as_data.out).unwrap();
+    assert_eq!(
+        (as_data.code, &line["ok"], line["errors"].as_array().map(Vec::len)),
+        (1, &false.into(), Some(1))
+    );
     assert_eq!(folder.go("thirdwall", &["check", SANDBOX]).code, 0);
 }
 
@@ -466,5 +472,32 @@ fn a_require_line_that_asks_for_every_name_is_warned_of() {
         );
         let named = folder.go("synsema", &[command, "named.syn"]);
         assert_eq!((named.code, named.err.as_str()), (0, ""), "{command}");
+    }
+}
+
+/// Nothing of such a program runs, so nothing says what it may do; what is wrong is shown all the same, with its line.
+#[test]
+fn what_does_not_parse_shows_its_line_without_a_ceiling_as_with_one() {
+    let folder = Folder::new(&[("p.syn", "let x = 1\n"), ("m.syn", "use \"./x.txt\" as p\n")]);
+    for (file, mark) in
+        [("p.syn", " 1 | let x = 1\n   |       ^\n"), ("m.syn", " 1 | use \"./x.txt\" as p\n   |     ^\n")]
+    {
+        let alone = folder.go("synsema", &["run", file]);
+        assert_eq!((alone.code, alone.err.ends_with(mark)), (1, true), "{}", alone.err);
+        assert_eq!(folder.go("synsema", &["run", "--sandbox", file]).err, alone.err);
+    }
+}
+
+#[test]
+fn a_reader_of_a_line_of_json_who_has_had_enough_is_no_failure() {
+    let folder = Folder::new(&[("big.syn", "print(range(200000))\n")]);
+    for command in ["run --format json", "conform"] {
+        let script = format!("{{ \"$1\" {command} big.syn; echo $? >&2; }} | head -c 20");
+        let done = Command::new("bash")
+            .args(["-c", &script, "bash", env!("CARGO_BIN_EXE_thirdwall")])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&done.stderr), "0\n", "{command}");
     }
 }
