@@ -92,8 +92,12 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
         return 1;
     };
     let mut modules = BTreeMap::new();
-    for (name, bytes) in header.modules.iter().zip(job.modules) {
-        if let Ok(text) = String::from_utf8(bytes) {
+    let mut assets = BTreeMap::new();
+    let texts = header.modules.len().saturating_sub(header.assets);
+    for (place, (name, bytes)) in header.modules.iter().zip(job.modules).enumerate() {
+        if place >= texts {
+            assets.insert(name.clone(), bytes.into());
+        } else if let Ok(text) = String::from_utf8(bytes) {
             modules.insert(name.clone(), text);
         }
     }
@@ -128,7 +132,7 @@ fn work(job: Job, out: &Rc<RefCell<Frames>>, broker: Option<Broker>) -> i32 {
     };
     let settings = settings(&header, ceiling);
     let (mode, explained, swarm) = (header.mode, header.explain, header.swarm);
-    let host = Rc::new(RefCell::new(Outside::new(header, out, broker)));
+    let host = Rc::new(RefCell::new(Outside::new(header, out, broker).with_assets(assets)));
     match mode {
         Mode::Run | Mode::Check | Mode::Needs | Mode::Repl => {
             let sources = program.sources.clone();

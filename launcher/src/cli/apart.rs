@@ -105,6 +105,9 @@ pub(super) fn of_exec(args: &ExecArgs) -> Result<(), Error> {
 pub(super) fn of_build(args: &BuildArgs) -> Result<(), Error> {
     let mut files = Files::default();
     files.reads("the program", Some(&args.file));
+    for asset in &args.asset {
+        files.reads("--asset", Some(asset));
+    }
     files.writes("-o", Some(&args.output));
     files.check()
 }

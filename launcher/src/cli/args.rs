@@ -302,6 +302,9 @@ pub(super) struct BuildArgs {
     /// Baked in: where each decision is written (see `run --audit`).
     #[arg(long, value_name = "json|FILE|fd:N|unix:PATH")]
     pub(super) audit: Option<String>,
+    /// Packed with the program: a file, or all files of a folder. It reads them by the same path, without a capability.
+    #[arg(long, value_name = "PATH")]
+    pub(super) asset: Vec<String>,
     /// The program.
     pub(super) file: String,
 }

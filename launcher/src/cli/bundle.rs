@@ -9,8 +9,12 @@ use super::{
     settings,
 };
 use crate::error::Error;
-use policies::wire::{self, JobHeader, Mode};
+use policies::{
+    scope::NormalPath,
+    wire::{self, JobHeader, Mode},
+};
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     hint::black_box,
     io::{self, Write},
@@ -55,6 +59,56 @@ fn read(offset: u64, length: u64) -> Result<(JobHeader, Program), Error> {
     Ok((header, Program::of_job(job)))
 }
 
+/// Files beside the program, by their paths as they were given. A folder brings all files in it; links in it are left out,
+/// as nobody named what they lead to.
+fn packed(paths: &[String]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let mut packed = BTreeMap::new();
+    let mut left: Vec<String> = Vec::new();
+    let mut size = 0;
+    for path in paths {
+        let named = NormalPath::parse(path).ok().map(|path| path.to_string());
+        let named =
+            named.filter(|path| !path.starts_with(['/', '~']) && path != ".." && !path.starts_with("../"));
+        left.push(named.ok_or_else(|| Error::Usage {
+            what: format!("--asset {path}: it is no path below this folder"),
+            remedy: "call build in the folder that the program's paths start from".into(),
+        })?);
+    }
+    while let Some(path) = left.pop() {
+        let failed = |source| Error::File { act: "read the asset", path: path.clone(), source };
+        if fs::metadata(&path).map_err(failed)?.is_dir() {
+            for entry in fs::read_dir(&path).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let name = entry.file_name().into_string();
+                let name = name.map_err(|_| failed(io::Error::other("a name in it is not UTF-8")))?;
+                if !entry.file_type().map_err(failed)?.is_symlink() {
+                    left.push(if path == "." { name } else { format!("{path}/{name}") });
+                }
+            }
+        } else {
+            let bytes = super::sources::program(&path).map(Some).or_else(|error| match error.kind() {
+                io::ErrorKind::FileTooLarge => Ok(None),
+                _ => Err(failed(error)),
+            })?;
+            size = bytes.as_ref().map_or(usize::MAX, |bytes| bytes.len().saturating_add(size));
+            let Some(bytes) = bytes.filter(|_| size <= wire::MAX_SOURCE) else {
+                return Err(failed(io::Error::new(
+                    io::ErrorKind::FileTooLarge,
+                    "all assets together have at most 64 MiB",
+                )));
+            };
+            packed.insert(path.clone(), bytes);
+        }
+        if packed.len() + left.len() > wire::MAX_MODULES {
+            return Err(Error::Usage {
+                what: format!("more than {} assets", wire::MAX_MODULES),
+                remedy: "pack fewer files, or one archive".into(),
+            });
+        }
+    }
+    Ok(packed)
+}
+
 /// Writes the executable.
 pub(super) fn build(args: &BuildArgs) -> Result<u8, Error> {
     super::apart::of_build(args)?;
@@ -63,6 +117,7 @@ pub(super) fn build(args: &BuildArgs) -> Result<u8, Error> {
     let mut program = Program::read(&args.file)?;
     // All modules must be known now: where the executable runs, their files aren't.
     program.explore(None, &run.common)?;
+    program.pack(packed(&args.asset)?);
     if let Some(report) = super::run::refusals(&run)? {
         for error in &report.errors {
             let _told = writeln!(io::stderr(), "{error}");

@@ -37,6 +37,8 @@ pub(super) struct Program {
     language: Language,
     source: Vec<u8>,
     modules: BTreeMap<String, Vec<u8>>,
+    /// Files that are a part of it.
+    assets: BTreeMap<String, Vec<u8>>,
     /// What its `require` lines ask for, where that was read.
     required: Option<Ceiling>,
     /// What was saved of it, to be gone on with.
@@ -63,8 +65,20 @@ impl Program {
     }
 
     fn empty(name: &str, language: Language) -> Self {
-        let (source, modules) = (Vec::new(), BTreeMap::new());
-        Self { name: name.to_owned(), language, source, modules, required: None, state: None }
+        Self {
+            name: name.to_owned(),
+            language,
+            source: Vec::new(),
+            modules: BTreeMap::new(),
+            assets: BTreeMap::new(),
+            required: None,
+            state: None,
+        }
+    }
+
+    /// Packs files with it, by the paths that it reads them by.
+    pub(super) fn pack(&mut self, assets: BTreeMap<String, Vec<u8>>) {
+        self.assets = assets;
     }
 
     /// Goes on with what was saved of it.
@@ -180,11 +194,14 @@ impl Program {
 
     /// The program of a job that was written before.
     pub(super) fn of_job(job: wire::Job) -> Self {
+        let mut named = job.header.modules.into_iter().zip(job.modules);
+        let texts = named.len().saturating_sub(job.header.assets);
         Self {
             name: job.header.file,
             language: job.header.language,
             source: job.source,
-            modules: job.header.modules.into_iter().zip(job.modules).collect(),
+            modules: named.by_ref().take(texts).collect(),
+            assets: named.collect(),
             required: None,
             state: job.state,
         }
@@ -193,8 +210,9 @@ impl Program {
     /// The job as bytes.
     pub(super) fn encode(&self, mut header: JobHeader) -> Result<Vec<u8>, Error> {
         header.language = self.language;
-        header.modules = self.modules.keys().cloned().collect();
-        let modules: Vec<Vec<u8>> = self.modules.values().cloned().collect();
+        header.modules = self.modules.keys().chain(self.assets.keys()).cloned().collect();
+        header.assets = self.assets.len();
+        let modules: Vec<Vec<u8>> = self.modules.values().chain(self.assets.values()).cloned().collect();
         header.restore = self.state.is_some();
         wire::encode_job(&header, &self.source, &modules, self.state.as_deref()).map_err(|broken| {
             Error::Usage { what: broken.to_string(), remedy: "give a smaller program".into() }

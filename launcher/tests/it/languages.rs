@@ -95,7 +95,7 @@ fn a_program_that_does_not_parse_runs_nothing_and_shows_each_line() {
     let line: serde_json::Value = serde_json::from_str(&as_data.out).unwrap();
     assert_eq!(
         (as_data.code, &line["ok"], line["errors"].as_array().map(Vec::len)),
-        (1, &false.into(), Some(1))
+        (1, &false.into(), Some(2))
     );
     assert_eq!(folder.go("thirdwall", &["check", SANDBOX]).code, 0);
 }
@@ -500,4 +500,49 @@ fn a_reader_of_a_line_of_json_who_has_had_enough_is_no_failure() {
             .unwrap();
         assert_eq!(String::from_utf8_lossy(&done.stderr), "0\n", "{command}");
     }
+}
+
+/// What is packed is the program itself: no capability, any folder, under the pure profile too. What isn't stays the host's.
+#[test]
+fn a_packed_file_is_read_wherever_the_executable_runs_and_no_other_is() {
+    let text = "print(read_file(\"data/w.txt\", 2, 1), read_file(\"./data/sub/d.txt\"), file_exists(\"data/w.txt\"))\n\
+                sandbox\n    print(length(read_file_bytes(\"data/w.txt\")))\n\
+                each path in [\"data/other.txt\", \"/etc/hostname\", \"data/link\"]\n    try\n        print(read_file(path))\n    \
+                recover e\n        print(\"refused\")\n";
+    let folder = Folder::new(&[
+        ("p.syn", text),
+        ("data/w.txt", "one\ntwo\n"),
+        ("data/sub/d.txt", "deep"),
+        ("data/other.txt", "no"),
+    ]);
+    symlink("other.txt", folder.path().join("data/sub/link")).unwrap();
+    for profile in ["native", "pure"] {
+        let build = [
+            "build",
+            "p.syn",
+            "-o",
+            "p",
+            "--asset",
+            "data/w.txt",
+            "--asset",
+            "./data/sub",
+            "--profile",
+            profile,
+        ];
+        let built = folder.go("synsema", &build);
+        assert_eq!((built.code, built.err.as_str()), (0, ""));
+        let moved = tempfile::tempdir().unwrap();
+        let done = Command::new(folder.path().join("p")).current_dir(moved.path()).output().unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&done.stdout),
+            "two deep true\n8\nrefused\nrefused\nrefused\n",
+            "{profile}"
+        );
+    }
+    for outside in ["/etc/hostname", "../x", "nowhere"] {
+        let built = folder.go("thirdwall", &["build", "p.syn", "-o", "q", "--asset", outside]);
+        assert_eq!((built.code, built.err.contains(outside)), (125, true), "{}", built.err);
+    }
+    let over = folder.go("thirdwall", &["build", "p.syn", "-o", "data/w.txt", "--asset", "data/w.txt"]);
+    assert_eq!((over.code, folder.go("synsema", &["run", "p.syn"]).code), (125, 1));
 }

@@ -115,6 +115,9 @@ pub struct JobHeader {
     pub home: Option<String>,
     /// Names of the modules whose sources follow the program's, in order.
     pub modules: Vec<String>,
+    /// How many of the last ones are files that `build` packed for the program to read.
+    #[serde(default)]
+    pub assets: usize,
     /// Waits are jumped over; only SCUA has that.
     #[serde(default)]
     pub virtual_time: bool,
@@ -153,6 +156,7 @@ impl JobHeader {
             audit: None,
             home: None,
             modules: Vec::new(),
+            assets: 0,
             virtual_time: false,
             restore: false,
             save: false,

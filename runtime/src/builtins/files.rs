@@ -9,8 +9,12 @@ use policies::broker::{By, How, Refused, Request, Seen, What};
 use policies::capability::Capability;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::rc::Rc;
 
 pub(super) const WHY: &str = "this run has no filesystem";
+
+/// Those that read what `build` packed as well.
+const READING: [&str; 4] = ["read_file", "read_file_bytes", "file_exists", "file_info"];
 
 pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("read_file", &["path", "line", "n"], 1, read_file).native(WHY),
@@ -70,6 +74,29 @@ pub(super) fn open(ctx: &mut Ctx<'_>, path: &str, request: &Request) -> Result<F
     }
 }
 
+/// A file that `build` packed with the program: it is the program, not the filesystem.
+fn asset(ctx: &mut Ctx<'_>, path: &str) -> Result<Option<Rc<[u8]>>, Fault> {
+    let Some(bytes) = ctx.core.host.asset(path) else { return Ok(None) };
+    let site = ctx.core.site(ctx.place);
+    let source = format!("{}()", ctx.name);
+    ctx.core.gate.of_itself(path, &source, &site, ctx.core.host.as_mut());
+    Ok(Some(bytes))
+}
+
+/// Whether a call is about such a file, and looks only.
+pub(crate) fn is_of_asset(ctx: &Ctx<'_>, args: &Args<'_>) -> bool {
+    READING.contains(&args.name)
+        && args.at(0).as_text().is_some_and(|path| ctx.core.host.asset(&shown(path)).is_some())
+}
+
+/// The content of an asset or of a file.
+fn content_or_asset(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<u8>, Fault> {
+    let Some(bytes) = asset(ctx, path)? else { return content(ctx, path) };
+    ctx.charge(bytes.len() as u64 / 32)?;
+    ctx.reserve(bytes.len())?;
+    Ok(bytes.to_vec())
+}
+
 /// The whole content, within what the heap has room for.
 pub(super) fn content(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<u8>, Fault> {
     ctx.ask(Capability::FileRead, Some(path))?;
@@ -92,7 +119,7 @@ pub(super) fn content(ctx: &mut Ctx<'_>, path: &str) -> Result<Vec<u8>, Fault> {
 
 fn read_file(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let path = path_of(args, 0)?;
-    let bytes = content(ctx, &path)?;
+    let bytes = content_or_asset(ctx, &path)?;
     let text =
         String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
     if args.optional(1).is_none() {
@@ -110,11 +137,14 @@ fn read_file(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 
 fn read_file_bytes(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let path = path_of(args, 0)?;
-    Ok(Value::bytes(content(ctx, &path)?))
+    Ok(Value::bytes(content_or_asset(ctx, &path)?))
 }
 
 fn look(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<Seen, Fault> {
     let path = path_of(args, 0)?;
+    if let Some(bytes) = asset(ctx, &path)? {
+        return Ok(Seen { exists: true, size: bytes.len() as u64, ..Seen::NOTHING });
+    }
     ctx.ask(Capability::FileRead, Some(&path))?;
     look_at(ctx, &path)
 }

@@ -22,6 +22,7 @@ mod csv;
 pub(crate) mod database;
 mod dates;
 mod files;
+pub(crate) use files::is_of_asset;
 mod hash;
 mod higher;
 mod http;

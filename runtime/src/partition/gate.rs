@@ -269,6 +269,12 @@ impl Gate {
         self.told(capability, target, source, decision, site, host)
     }
 
+    /// Notes that the program read a part of itself, which nothing can deny.
+    pub(crate) fn of_itself(&mut self, target: &str, source: &str, site: &Site, host: &mut dyn Host) {
+        let decision = Ok("bundled asset (part of the program)");
+        let _granted = self.told(Capability::FileRead, Some(target), source, decision, site, host);
+    }
+
     /// Asks for a use that reaches only what is granted anyway, such as a list of the granted names: any scope will do.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! What a partition needs from outside. Everything comes through here, after the gate has agreed.
 
 use policies::audit::Entry;
+use std::rc::Rc;
 
 /// The outside of a partition.
 pub trait Host {
@@ -30,6 +31,12 @@ pub trait Host {
     }
     /// The end of a slice of work, about each millisecond.
     fn tick(&mut self) {}
+
+    /// A file that is a part of the program: packed with it, and read without a capability.
+    fn asset(&self, _path: &str) -> Option<Rc<[u8]>> {
+        None
+    }
+
     /// Sends out what waits.
     fn flush(&mut self) {}
     /// Whether what was sent out has arrived, as far as can be told here.
@@ -174,6 +181,10 @@ impl Host for Memory {
 }
 
 impl<H: Host + 'static> Host for std::rc::Rc<std::cell::RefCell<H>> {
+    fn asset(&self, path: &str) -> Option<Rc<[u8]>> {
+        self.borrow().asset(path)
+    }
+
     fn print(&mut self, text: &str) {
         self.borrow_mut().print(text);
     }

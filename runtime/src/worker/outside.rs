@@ -42,6 +42,8 @@ pub(super) struct Outside {
     pub(super) scene: Scene,
     /// Somebody wants what runs to end; only a conversation can go on afterwards.
     pub(super) interrupt: Option<Arc<AtomicBool>>,
+    /// Files that are a part of the program, by their paths.
+    assets: BTreeMap<String, Rc<[u8]>>,
 }
 
 impl Outside {
@@ -59,7 +61,13 @@ impl Outside {
             explains: header.explain != Explain::No,
             scene: Scene::default(),
             interrupt: None,
+            assets: BTreeMap::new(),
         }
+    }
+
+    /// With files that are a part of the program.
+    pub(super) fn with_assets(self, assets: BTreeMap<String, Rc<[u8]>>) -> Self {
+        Self { assets, ..self }
     }
 
     fn is_interrupted(&self) -> bool {
@@ -212,6 +220,10 @@ impl Host for Outside {
 
     fn scene(&mut self, scene: Scene) {
         self.scene = scene;
+    }
+
+    fn asset(&self, path: &str) -> Option<Rc<[u8]>> {
+        self.assets.get(path).cloned()
     }
 
     fn interrupted(&mut self) -> bool {
