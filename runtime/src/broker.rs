@@ -66,9 +66,10 @@ impl Broker {
     /// # Errors
     /// The connection is gone, or the answer makes no sense.
     pub fn ask(&mut self, request: &Request, raw: &[u8]) -> Result<Reply, String> {
-        self.last += 1;
-        let message =
-            policies::broker::encode(self.last, request, raw).map_err(|e| format!("ask the broker: {e}"))?;
+        let wrong = |e: policies::broker::Breach| format!("ask the broker: {e}");
+        request.bounded().map_err(wrong)?;
+        let next = self.last.wrapping_add(1);
+        let message = policies::broker::encode(next, request, raw).map_err(wrong)?;
         rustix::net::sendmsg(
             &self.socket,
             &[IoSlice::new(&message)],
@@ -76,6 +77,8 @@ impl Broker {
             SendFlags::NOSIGNAL,
         )
         .map_err(|e| format!("ask the broker: {e}"))?;
+        // Only what was sent has had its number: the supervisor counts what it gets.
+        self.last = next;
         self.buffer.resize(MOST_MESSAGE, 0);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

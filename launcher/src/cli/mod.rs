@@ -27,7 +27,11 @@ mod scua;
 mod settings;
 mod sources;
 
-use crate::{error::Error, supervisor, sys::fd};
+use crate::{
+    error::Error,
+    supervisor,
+    sys::{fd, sqlite_clock},
+};
 use args::Command;
 use policies::report::{Report, Verdict};
 use std::{
@@ -92,6 +96,7 @@ fn finish(done: Result<u8, Error>, name: names::Name) -> u8 {
 
 /// The jailed process: descriptors 3, 4 and 5 are the job, the frames and the broker, put there before the exec.
 fn runtime_process() -> u8 {
+    runtime::builtins::mend_clock_with(sqlite_clock::as_of_the_default);
     let broker = fd::own(policies::broker::DESCRIPTOR);
     let code = runtime::worker::run_with(fd::own(3).into(), fd::own(4).into(), Some(broker));
     u8::try_from(code).unwrap_or(exit::LANGUAGE)

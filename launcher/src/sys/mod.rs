@@ -17,6 +17,7 @@ pub(crate) mod random;
 pub(crate) mod seccomp;
 pub(crate) mod secret_page;
 pub(crate) mod socket;
+pub(crate) mod sqlite_clock;
 pub(crate) mod wait;
 pub(crate) mod winsize;
 pub(crate) mod wiped_on_fork;

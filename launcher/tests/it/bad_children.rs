@@ -175,3 +175,35 @@ fn options_of_the_wrong_kind_name_their_key() {
         assert!(!error.contains("hush"), "{error}");
     }
 }
+
+#[test]
+fn what_is_too_long_to_be_asked_is_named_and_the_next_request_works() {
+    let cases = [
+        (r#"run("true", many)"#, "run: args has 160001 bytes"),
+        (r#"run("true", range(5000))"#, "run: args has 5000 arguments, of 4095 at most"),
+        (r#"run("true", [], 5, {"env": variables})"#, "run: env has 5000 variables, of 256 at most"),
+        (r#"run("true", [], 5, {"cwd": long})"#, "run: cwd has 102400 bytes, of 4096 at most"),
+        (r#"run("true", [], 5, {"stdin": "left over", "cwd": long})"#, "run: cwd has 102400 bytes"),
+        (r#"proc_spawn("true", many)"#, "proc_spawn: args has "),
+        (r#"proc_spawn("true", [], {"cwd": long})"#, "proc_spawn: cwd has 102400 bytes"),
+        (r#"run_program("print(1)", {"env": variables})"#, "run_program: env has 5000 variables"),
+        (r#"run_program("print(1)", {"env": {"A": long}})"#, "run_program: env has 102408 bytes, and all"),
+        (r#"run_program("print(1)", {"filename": long})"#, "run_program: filename has 102400 bytes"),
+        (r#"run_program("print(1)", {"cwd": long})"#, "run_program: cwd has 102400 bytes"),
+    ];
+    for (call, tells) in cases {
+        let text = format!(
+            "require exec(\"true\")\nrequire exec(\"cat\")\nrequire sandbox_run\n\
+             let long be \"x\"\nwhile length(long) < 102400\n    set long to long + long\nset long to slice(long, 0, 102400)\n\
+             let many be apply(range(4000), (i) => \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\")\n\
+             let variables be {{}}\neach i in range(5000)\n    set variables[\"V\" + text(i)] to i\n\
+             try\n    {call}\nrecover e\n    print(e)\n\
+             print(run(\"cat\", [], 5, {{\"stdin\": \"in\"}}).stdout)\n\
+             print(run_program(\"print(2)\", {{\"ceiling\": \"stdout\"}}).output)\n"
+        );
+        let report = program(&text).go();
+        assert_eq!(report.status, Verdict::Ok, "{call}: {:?} {:?}", report.output, report.errors);
+        assert!(report.output[0].contains(tells), "{call}: {:?}", report.output);
+        assert_eq!(report.output[1..], ["in", "[\"2\"]"], "{call}");
+    }
+}

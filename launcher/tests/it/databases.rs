@@ -247,3 +247,25 @@ fn endless_sql_ends_with_the_fuel_and_greedy_sql_with_an_error() {
         report.output
     );
 }
+
+#[test]
+fn a_database_knows_what_time_it_is() {
+    let text = "require db(\"a.db\")\nrequire db(\":memory:\")\nrequire time\n\
+                each name in [\"a.db\", \":memory:\"]\n    db_open(name)\n    \
+                sql_exec(\"create table t(x, at default current_timestamp)\")\n    sql_exec(\"insert into t(x) values (1)\")\n    \
+                let all be sql(\"select unixepoch('now') as a, unixepoch(datetime('now')) as b, unixepoch(at) as c, \
+                unixepoch(current_timestamp) as d, cast(strftime('%s', julianday('now')) as int) as e from t\")[0]\n    \
+                let now be timestamp()\n    \
+                print(apply([all.a, all.b, all.c, all.d, all.e], (t) => abs(now - t) < 60))\n";
+    let report = program(text).go();
+    let right = "[true, true, true, true, true]";
+    assert_eq!(report.output, [right, right], "{:?}", report.errors);
+    // Neither has a clock for a program that has none.
+    for name in ["a.db", ":memory:"] {
+        let text =
+            format!("require db(\"{name}\")\ndb_open(\"{name}\")\nprint(sql(\"select datetime('now')\"))\n");
+        let report = program(&text).with("--cap-set", "stdout,db=a.db,db=:memory:").go();
+        assert_eq!((report.status, report.output.len()), (Verdict::Nonzero, 0), "{:?}", report.errors);
+        assert_eq!(denials(&report, "time").len(), 2, "{name}: {:?}", report.audit);
+    }
+}

@@ -101,46 +101,56 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Message<'_, T>, Breach> {
 /// The [`Breach`] for which the peer is dropped.
 pub fn request(bytes: &[u8]) -> Result<Message<'_, Request>, Breach> {
     let message = decode::<Request>(bytes)?;
-    let path = |path: &str| if path.len() > MOST_PATH { Err(Breach::Bound("a path")) } else { Ok(()) };
-    let takes_raw = match &message.what {
-        Request::Open { path: at, .. }
-        | Request::Replace { path: at }
-        | Request::Look { path: at }
-        | Request::List { path: at }
-        | Request::MakeFolder { path: at }
-        | Request::Module { path: at }
-        | Request::Remove { path: at, .. } => path(at).map(|()| false)?,
-        Request::Database { path: at, .. } | Request::Notebook { name: at, .. } => {
-            path(at).map(|()| false)?
-        }
-        Request::Commit {} | Request::Model {} | Request::Terminal { .. } => false,
-        Request::Source {} | Request::Body {} => true,
-        Request::Fetch(fetch) => fetch.bounded().map(|()| false)?,
-        Request::Prompt(_) => false,
-        Request::RunProgram(child) => {
-            path(child.cwd.as_deref().unwrap_or(""))?;
-            path(&child.filename)?;
-            if child.env.len() > MOST_VARIABLES {
-                return Err(Breach::Bound("the number of variables"));
-            }
-            false
-        }
-        Request::RunCommand(command) => command.bounded().map(|()| false)?,
-        Request::Spawn(spawn) => spawn.command.bounded().map(|()| false)?,
-        Request::Process { act, .. } => matches!(act, Act::Feed),
-        Request::Connect(connect) => connect.bounded().map(|()| false)?,
-        Request::Connection { act, .. } => matches!(act, OfConnection::Send),
-        Request::Await { all, .. } => {
-            if all.len() > MOST_AWAITED {
-                return Err(Breach::Bound("the number of handles"));
-            }
-            false
-        }
-    };
+    let takes_raw = message.what.bounded()?;
     if !takes_raw && !message.raw.is_empty() {
         return Err(Breach::Bound("raw bytes"));
     }
     Ok(message)
+}
+
+impl Request {
+    /// Whether raw bytes may stand behind it, if each of its parts is within its bound.
+    ///
+    /// # Errors
+    /// [`Breach::Bound`] with the part that isn't. Whoever sends it asks too: the other side would drop the peer.
+    pub fn bounded(&self) -> Result<bool, Breach> {
+        let path = |path: &str| if path.len() > MOST_PATH { Err(Breach::Bound("a path")) } else { Ok(()) };
+        Ok(match self {
+            Request::Open { path: at, .. }
+            | Request::Replace { path: at }
+            | Request::Look { path: at }
+            | Request::List { path: at }
+            | Request::MakeFolder { path: at }
+            | Request::Module { path: at }
+            | Request::Remove { path: at, .. } => path(at).map(|()| false)?,
+            Request::Database { path: at, .. } | Request::Notebook { name: at, .. } => {
+                path(at).map(|()| false)?
+            }
+            Request::Commit {} | Request::Model {} | Request::Terminal { .. } => false,
+            Request::Source {} | Request::Body {} => true,
+            Request::Fetch(fetch) => fetch.bounded().map(|()| false)?,
+            Request::Prompt(_) => false,
+            Request::RunProgram(child) => {
+                path(child.cwd.as_deref().unwrap_or(""))?;
+                path(&child.filename)?;
+                if child.env.len() > MOST_VARIABLES {
+                    return Err(Breach::Bound("the number of variables"));
+                }
+                false
+            }
+            Request::RunCommand(command) => command.bounded().map(|()| false)?,
+            Request::Spawn(spawn) => spawn.command.bounded().map(|()| false)?,
+            Request::Process { act, .. } => matches!(act, Act::Feed),
+            Request::Connect(connect) => connect.bounded().map(|()| false)?,
+            Request::Connection { act, .. } => matches!(act, OfConnection::Send),
+            Request::Await { all, .. } => {
+                if all.len() > MOST_AWAITED {
+                    return Err(Breach::Bound("the number of handles"));
+                }
+                false
+            }
+        })
+    }
 }
 
 impl Command {

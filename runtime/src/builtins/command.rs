@@ -3,7 +3,7 @@
 //! There is no shell: the words go to the command as they are. What it does is data; only that it couldn't be started, or
 //! took too long, is an error.
 
-use super::process::environment;
+use super::process::{environment, fits};
 use super::{Args, Builtin, Ctx};
 use crate::broker::Reply;
 use crate::vm::other::Other;
@@ -56,16 +56,17 @@ fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         }
     };
     let env = environment("run", given("env"))?;
-    ctx.ask(Capability::Exec, Some(&first))?;
-    let command = Command {
+    let request = Request::RunCommand(Box::new(Command {
         argv,
         ceiling: ctx.core.gate.lendable(),
         env,
         timeout_ms: (seconds * 1000.0).ceil().min(1e12) as u64,
         cwd,
         most_output,
-    };
-    let exited = start(ctx, &input, command)?;
+    }));
+    fits("run", &request)?;
+    ctx.ask(Capability::Exec, Some(&first))?;
+    let exited = start(ctx, &input, &request)?;
     if exited.timed_out {
         return Err(raised(format!("run: \"{first}\" timed out after {}s", display(&Value::Float(seconds)))));
     }
@@ -117,7 +118,7 @@ pub(super) fn text_option(name: &str, options: &Map, key: &str) -> Result<Option
 }
 
 /// Sends the input in pieces, then the command; waits for its end.
-fn start(ctx: &mut Ctx<'_>, input: &[u8], command: Command) -> Result<Exited, Fault> {
+fn start(ctx: &mut Ctx<'_>, input: &[u8], request: &Request) -> Result<Exited, Fault> {
     ctx.core.host.flush();
     let host = &mut ctx.core.host;
     let lost = |why: String| raised(format!("run: failed to {why}"));
@@ -130,7 +131,7 @@ fn start(ctx: &mut Ctx<'_>, input: &[u8], command: Command) -> Result<Exited, Fa
             return Err(refused(why));
         }
     }
-    match host.broker(&Request::RunCommand(Box::new(command)), &[]).map_err(lost)? {
+    match host.broker(request, &[]).map_err(lost)? {
         Reply::Json(json) => {
             serde_json::from_slice(&json).map_err(|e| raised(format!("run: failed to read the result: {e}")))
         }

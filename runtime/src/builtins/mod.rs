@@ -49,6 +49,7 @@ mod watching;
 mod xml;
 
 pub use context::{Args, CallArgs, Ctx, Next, Resume};
+pub use database::mend_clock_with;
 
 use crate::vm::trap::Fault;
 use crate::vm::value::Value;

@@ -7,7 +7,10 @@ use crate::vm::other::Other;
 use crate::vm::render::{display, type_name};
 use crate::vm::trap::{Fault, raised};
 use crate::vm::value::{Map, Value};
-use policies::broker::{Child, MOST_PIECE, Profile, Ran, Request, is_variable, steers};
+use policies::broker::{
+    Child, MOST_HEAD, MOST_PATH, MOST_PIECE, MOST_VARIABLES, MOST_WORDS, Profile, Ran, Request, is_variable,
+    steers,
+};
 use policies::capability::Capability;
 use policies::ceiling::{Ceiling, clip};
 use policies::layer::Layer;
@@ -123,8 +126,10 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         cwd,
         filename,
     };
+    let request = Request::RunProgram(Box::new(child));
+    fits("run_program", &request)?;
     ctx.core.host.flush();
-    let ran = start(ctx, &source, child).map_err(|e| raised(format!("run_program: {e}")))?;
+    let ran = start(ctx, &source, &request).map_err(|e| raised(format!("run_program: {e}")))?;
     if fuel.is_some() {
         ctx.charge(ran.fuel)?;
     }
@@ -137,20 +142,73 @@ fn run_program(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 }
 
 /// Sends the source in pieces, then the child; waits for its end.
-fn start(ctx: &mut Ctx<'_>, source: &str, child: Child) -> Result<Ran, String> {
+fn start(ctx: &mut Ctx<'_>, source: &str, request: &Request) -> Result<Ran, String> {
     let host = &mut ctx.core.host;
     for piece in source.as_bytes().chunks(MOST_PIECE) {
         if let Reply::Refused(refused) = host.broker(&Request::Source {}, piece)? {
             return Err(refused.why);
         }
     }
-    match host.broker(&Request::RunProgram(Box::new(child)), &[])? {
+    match host.broker(request, &[])? {
         Reply::Json(json) => {
             serde_json::from_slice(&json).map_err(|e| format!("failed to read the result: {e}"))
         }
         Reply::Refused(refused) => Err(refused.why),
         _ => Err("the supervisor gave no result".to_owned()),
     }
+}
+
+/// Whether a program or a command fits in the one message that it is asked for with: else an error that names the key, and
+/// nothing was sent.
+pub(super) fn fits(name: &str, request: &Request) -> Result<(), Fault> {
+    let no_words = Vec::new();
+    let (argv, env, ceiling, cwd, filename) = match request {
+        Request::RunProgram(of) => (&no_words, &of.env, &of.ceiling, &of.cwd, of.filename.as_str()),
+        Request::RunCommand(of) => (&of.argv, &of.env, &of.ceiling, &of.cwd, ""),
+        Request::Spawn(spawn) => {
+            let of = &spawn.command;
+            (&of.argv, &of.env, &of.ceiling, &of.cwd, "")
+        }
+        _ => return Ok(()),
+    };
+    let cwd = cwd.as_deref().unwrap_or_default();
+    for (key, path) in [("filename", filename), ("cwd", cwd)] {
+        if path.len() > MOST_PATH {
+            let bytes = path.len();
+            return Err(raised(format!("{name}: {key} has {bytes} bytes, of {MOST_PATH} at most")));
+        }
+    }
+    if env.len() > MOST_VARIABLES {
+        let count = env.len();
+        return Err(raised(format!("{name}: env has {count} variables, of {MOST_VARIABLES} at most")));
+    }
+    if argv.len() > MOST_WORDS {
+        let (count, most) = (argv.len() - 1, MOST_WORDS - 1);
+        return Err(raised(format!("{name}: args has {count} arguments, of {most} at most")));
+    }
+    if policies::broker::encode(0, request, &[]).is_ok() {
+        return Ok(());
+    }
+    // The largest one is to blame, as it is written on the wire.
+    let (cmd, args) = argv.split_at(argv.len().min(1));
+    let sizes = [
+        ("cmd", written(&cmd)),
+        ("args", written(&args)),
+        ("env", written(env)),
+        ("ceiling", written(ceiling)),
+        ("cwd", written(cwd)),
+        ("filename", written(filename)),
+    ];
+    let (key, bytes) = sizes.into_iter().max_by_key(|(_, bytes)| *bytes).unwrap_or(("options", 0));
+    Err(raised(format!(
+        "{name}: {key} has {bytes} bytes, and all that is asked for with it {MOST_HEAD} at most — give data in a file or as \
+         input"
+    )))
+}
+
+/// How many bytes it has in a message.
+fn written<T: serde::Serialize + ?Sized>(part: &T) -> usize {
+    serde_json::to_vec(part).map_or(0, |json| json.len())
 }
 
 pub(super) fn environment(name: &str, option: Option<&Value>) -> Result<BTreeMap<String, String>, Fault> {

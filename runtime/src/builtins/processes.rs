@@ -183,10 +183,12 @@ fn spawn(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         }
     };
     let bytes = options.get("bytes").is_some_and(crate::vm::ops::truthy);
-    ctx.ask(Capability::Exec, Some(&first))?;
     let ceiling = ctx.core.gate.lendable();
     let command = Command { argv, ceiling, env, timeout_ms, cwd, most_output: 0 };
-    let reply = ask(ctx, &Request::Spawn(Box::new(Spawn { command, terminal })), &[])?;
+    let request = Request::Spawn(Box::new(Spawn { command, terminal }));
+    super::process::fits("proc_spawn", &request)?;
+    ctx.ask(Capability::Exec, Some(&first))?;
+    let reply = ask(ctx, &request, &[])?;
     let number: u32 = data("proc_spawn", &reply)?;
     let process = Process {
         command: first,

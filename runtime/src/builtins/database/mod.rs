@@ -12,6 +12,7 @@ mod storage;
 
 use connection::Mode;
 pub(super) use kept::{Kept, Row};
+pub use storage::mend_clock_with;
 
 use super::{Args, Builtin, Cost, Ctx};
 use crate::partition::Core;

@@ -19,6 +19,7 @@ use sqlite_vfs::wip::{WalIndex, WalIndexLock};
 use sqlite_vfs::{DatabaseHandle, LockKind, OpenAccess, OpenKind, OpenOptions, Vfs};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
@@ -27,7 +28,16 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The name under which SQLite knows this.
-pub(super) const NAME: &str = "thirdwall";
+pub(super) const NAME: &CStr = c"thirdwall";
+
+static MENDED: OnceLock<fn(&CStr) -> bool> = OnceLock::new();
+
+/// Who gives the file system of a name a right clock, once it is registered: what `sqlite-vfs` gives it tells seconds where
+/// milliseconds are meant, and nothing but unsafe code reaches that. It is to be said before the first database is opened.
+pub fn mend_clock_with(mend: fn(&CStr) -> bool) {
+    // A second one changes nothing.
+    let _first = MENDED.set(mend);
+}
 
 /// Where a database is kept.
 #[derive(Debug, Clone)]
@@ -86,7 +96,12 @@ pub(super) fn refused() -> Option<Refused> {
 pub(super) fn name(place: Place) -> String {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     // Failing leaves no such file system: opening says so.
-    REGISTERED.get_or_init(|| sqlite_vfs::register(NAME, Storage, false).is_ok());
+    REGISTERED.get_or_init(|| {
+        let registered = sqlite_vfs::register(&NAME.to_string_lossy(), Storage, false).is_ok();
+        let mended = MENDED.get().is_none_or(|mend| mend(NAME));
+        debug_assert!(mended, "SQLite's own file system has a clock");
+        registered && mended
+    });
     let number = MADE.get() + 1;
     MADE.set(number);
     let name = format!("/{number}");
