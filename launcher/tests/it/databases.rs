@@ -255,8 +255,8 @@ fn a_database_knows_what_time_it_is() {
                 sql_exec(\"create table t(x, at default current_timestamp)\")\n    sql_exec(\"insert into t(x) values (1)\")\n    \
                 let all be sql(\"select unixepoch('now') as a, unixepoch(datetime('now')) as b, unixepoch(at) as c, \
                 unixepoch(current_timestamp) as d, cast(strftime('%s', julianday('now')) as int) as e from t\")[0]\n    \
-                let now be timestamp()\n    \
-                print(apply([all.a, all.b, all.c, all.d, all.e], (t) => abs(now - t) < 60))\n";
+                let since be now()\n    \
+                print(apply([all.a, all.b, all.c, all.d, all.e], (t) => abs(since - t) < 60))\n";
     let report = program(text).go();
     let right = "[true, true, true, true, true]";
     assert_eq!(report.output, [right, right], "{:?}", report.errors);
