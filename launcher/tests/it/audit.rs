@@ -1,6 +1,6 @@
 //! Where the audit goes.
 
-use crate::program::program;
+use crate::program::{denials, program};
 use serde_json::Value;
 use std::{fs, io::Read, os::unix::net::UnixListener};
 
@@ -83,4 +83,26 @@ fn sealed_values_stand_nowhere_in_it() {
     assert!(!fs::read_to_string(given.at("report.json")).unwrap().contains("hush"));
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.last().unwrap()["summary"]["denied"], 0);
+}
+
+#[test]
+fn its_reason_is_that_of_the_error() {
+    let missing = "No matching grant found";
+    let above = "above host ceiling (--sandbox/--cap-set)";
+    for (ceiling, text, capability, reason) in [
+        ("stdout", "print(now())\n", "time", missing),
+        ("stdout", "require time\nprint(now())\n", "time", above),
+        ("time", "print(1)\n", "stdout", missing),
+        ("time", "require stdout\nprint(1)\n", "stdout", above),
+        ("stdout", "print(reason(\"x\"))\n", "llm", missing),
+        ("stdout", "require llm\nprint(reason(\"x\"))\n", "llm", above),
+    ] {
+        let report = program(text).with("--cap-set", ceiling).go();
+        let entry = denials(&report, capability)
+            .into_iter()
+            .find(|entry| entry.line.is_some() && entry.source != "ceiling");
+        assert_eq!(entry.unwrap().reason, reason, "{ceiling} {text}: {:?}", report.audit);
+        let error = if reason == missing { "missing capability" } else { "above the host ceiling" };
+        assert!(report.errors[0].contains(error), "{ceiling} {text}: {:?}", report.errors);
+    }
 }

@@ -373,7 +373,7 @@ impl Gate {
         let given = self.wording == Wording::Require && AMBIENT.contains(&capability);
         let declared = covers(&|t| self.declared.iter().any(|g| g.covers(capability, t)))
             || (given && self.declared.iter().any(|g| g.capability() == capability));
-        let reason = if declared || given { ABOVE_CEILING } else { "No matching grant found" };
+        let reason = if declared { ABOVE_CEILING } else { "No matching grant found" };
         Err(Denial { reason, declared, layer: None })
     }
 
