@@ -21,7 +21,6 @@ use crate::{
 use nix::sys::signal::Signal;
 use policies::{
     ceiling::Ceiling,
-    plan::Stream,
     report::{Report, Verdict},
     wire::{JobHeader, Mode},
 };
@@ -152,8 +151,6 @@ fn of_program(
     header.home.clone_from(&request.base().home);
     header.interactive = mode == Mode::Run && job::interactive(&args.common);
     let destination = args.common.report.as_deref().map(Destination::open).transpose()?;
-    // Where the program may not print, what is wrong with it is still told, by the launcher.
-    let mute = plan.stdout == Stream::Closed && streams.is_none();
     let mut streams = match streams {
         Some(streams) => streams,
         None => Streams::of(&args.common, destination.as_ref())?,
@@ -175,11 +172,6 @@ fn of_program(
     };
     let (mut report, _nothing_copied) = launch::start(plan, &host, extras, streams)?;
     let saved = saving.map_or(Ok(()), |saving| saving.keep(&report));
-    if mute {
-        for error in &report.errors {
-            let _told = writeln!(io::stderr(), "{error}");
-        }
-    }
     if let Err(error) = &saved {
         report.errors.push(format!("failed to {}", super::chain(error)));
     }

@@ -152,6 +152,11 @@ impl Frames {
                 let filled = deliver(to.out, to.allowance, &text, Break::None, to.prints.as_deref_mut());
                 heard(filled)
             }
+            // A log is the program's own word, as a print is; an error is what is said of the program.
+            Frame::Log(text) if to.err.is_deaf() => {
+                let mut nowhere = Outlet::new(None, Sink::Nowhere);
+                heard(deliver(&mut nowhere, to.allowance, &text, Break::After, None))
+            }
             Frame::Log(text) => heard(deliver(to.err, to.allowance, &text, Break::After, None)),
             Frame::Error(error) if to.quiet => heard(deliver(
                 &mut Outlet::new(None, Sink::Nowhere),

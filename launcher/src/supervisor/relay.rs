@@ -196,11 +196,23 @@ pub(super) struct Outlet {
     to: Option<super::wants::Sink>,
     manner: Option<Manner>,
     buffer: Buffer,
+    /// Whether what the jail writes is counted and dropped, and only what is queued is delivered.
+    deaf: bool,
 }
 
 impl Outlet {
     pub(super) fn new(from: Option<OwnedFd>, to: super::wants::Sink) -> Self {
-        Self { from, to: Some(to), manner: None, buffer: Buffer::default() }
+        Self { from, to: Some(to), manner: None, buffer: Buffer::default(), deaf: false }
+    }
+
+    /// One that delivers nothing but what is queued.
+    pub(super) fn deaf(from: Option<OwnedFd>, to: super::wants::Sink) -> Self {
+        Self { deaf: true, ..Self::new(from, to) }
+    }
+
+    /// Whether what the program itself has to say goes nowhere.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.deaf
     }
 
     /// The jail's end, when more of it can be taken.
@@ -241,6 +253,9 @@ impl Outlet {
                 let granted = allowance.take(count);
                 self.buffer.cut_to(granted);
                 seen(self.buffer.pending());
+                if self.deaf {
+                    self.buffer.clear();
+                }
                 if granted < count { Filled::Over } else { Filled::Bytes }
             }
             Err(Errno::EAGAIN | Errno::EINTR) => Filled::Bytes,

@@ -424,6 +424,27 @@ fn prints_are_one_line_each_and_the_end_is_told() {
 }
 
 #[test]
+fn errors_alone_are_told_where_nothing_may_be_printed() {
+    let frames = [Frame::Print("one".into()), Frame::Log("aside".into()), failure(), ended(1, None)];
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&encoded(&frames)).unwrap();
+    let script = format!("echo raw; echo raw >&2; cat {} >&7; exit 1", file.path().display());
+    let told = |stdout: Stream| {
+        let with = Plan { payload: Payload::Runtime, stdout, ..plan() };
+        let (read, write) = pipe().unwrap();
+        let report = run(&script, &with, Wants { stderr: Sink::File(write), ..wants() });
+        let mut told = String::new();
+        File::from(read).read_to_string(&mut told).unwrap();
+        (told, report.audit.len())
+    };
+    let error = "Runtime error: a.syn:1:1: no\n";
+    assert_eq!(told(Stream::Closed), (error.to_owned(), 1));
+    let (open, entries) = told(Stream::Relayed);
+    assert!(open.contains("raw\n") && open.contains(&format!("aside\n{error}")), "{open}");
+    assert_eq!(entries, 0);
+}
+
+#[test]
 fn prints_are_cut_at_exactly_the_limit() {
     let frames = encoded(&[Frame::Print("12345".into()), Frame::Print("6789".into()), ended(0, None)]);
     let (passes, _) = speak(&frames, "exit 0", Some(11));

@@ -129,9 +129,13 @@ impl<'p> Watch<'p> {
             (None, _) => (streams.stdin, AtEnd::Close),
         };
         let keys = keys::keys_of(plan, &wants);
-        let (stdout, stderr) = match plan.stdout {
-            Stream::Relayed => (wants.stdout, wants.stderr),
-            Stream::Closed => (Sink::Nowhere, Sink::Nowhere),
+        let (stdout, err) = match (plan.stdout, &plan.payload) {
+            (Stream::Relayed, _) => (wants.stdout, Outlet::new(streams.stderr, wants.stderr)),
+            // What is wrong with a program of the language is told, whether it may print or not.
+            (Stream::Closed, Payload::Runtime) => (Sink::Nowhere, Outlet::deaf(streams.stderr, wants.stderr)),
+            (Stream::Closed, Payload::Command { .. }) => {
+                (Sink::Nowhere, Outlet::new(streams.stderr, Sink::Nowhere))
+            }
         };
         let context = match plan.payload {
             Payload::Runtime => "program",
@@ -157,7 +161,7 @@ impl<'p> Watch<'p> {
             egress: wants.egress,
             watcher: Watcher::new(&plan.limits, cgroup, running.init, running.scratch, started),
             out: Outlet::new(streams.terminal.or(streams.stdout), stdout),
-            err: Outlet::new(streams.stderr, stderr),
+            err,
             input: Inlet::new(wants.stdin, to_jail, at_end),
             master,
             caller,
@@ -230,13 +234,15 @@ impl<'p> Watch<'p> {
         }
         if ready.has(Event::OutReadable) {
             let kept = self.kept.as_mut().map(|kept| &mut kept.out);
+            let used = self.allowance.used();
             let filled = self.out.fill(&mut self.allowance, keep_in(kept));
-            self.filled(filled);
+            self.filled(filled, used);
         }
         if ready.has(Event::ErrReadable) {
             let kept = self.kept.as_mut().map(|kept| &mut kept.err);
+            let used = self.allowance.used();
             let filled = self.err.fill(&mut self.allowance, keep_in(kept));
-            self.filled(filled);
+            self.filled(filled, used);
         }
         if ready.has(Event::Frames) {
             self.frames();
@@ -568,9 +574,9 @@ impl<'p> Watch<'p> {
         }
     }
 
-    /// What a read of output brought.
-    fn filled(&mut self, filled: Filled) {
-        self.refuse_output(self.allowance.used() > 0);
+    /// What a read of output brought, and how much there had been before it.
+    fn filled(&mut self, filled: Filled, before: u64) {
+        self.refuse_output(self.allowance.used() > before);
         if filled == Filled::Over {
             self.over();
         }

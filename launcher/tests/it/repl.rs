@@ -319,3 +319,21 @@ fn the_terminal_is_given_back_when_a_limit_ends_the_conversation() {
     let p = person(&["--wall", "1s"]);
     assert_eq!(p.ends(), 124);
 }
+
+#[test]
+fn errors_are_told_whether_anything_may_be_printed_or_not() {
+    let input = "undefined_thing\n1 + 1\nprint(3)\neprint(4)\n";
+    let (code, out, err) = piped(&["--cap-set", "none", "--audit", "audit.jsonl"], input);
+    assert_eq!((code, out.as_str()), (0, ""), "{err}");
+    let (code, out, told) = piped(&["--sandbox"], input);
+    assert_eq!((code, out.as_str()), (0, "2\n3\n"), "{told}");
+    let undefined =
+        "Runtime error: <repl:1>:1:1: Undefined variable: 'undefined_thing'\n 1 | undefined_thing\n   | ^\n";
+    assert_eq!(told, format!("{undefined}4\n"));
+    assert!(err.starts_with(undefined), "{err}");
+    assert_eq!(err.matches("Capability not granted: stdout").count(), 2, "{err}");
+    // One act, one entry: the gate's.
+    let (_, _, entries) = piped(&["--cap-set", "none", "--audit", "json"], "1 + 1\nprint(3)\n");
+    assert_eq!(entries.matches("print()").count(), 1, "{entries}");
+    assert!(!entries.contains("\"supervisor\""), "{entries}");
+}

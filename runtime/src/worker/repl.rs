@@ -7,6 +7,7 @@ use super::{Frames, Outside, finish, line_of_input, settings};
 use crate::broker::Broker;
 use crate::diagnostic;
 use crate::synsema::repl::{Answer, Entry, Session, goes_on, look};
+use policies::capability::Capability;
 use policies::ceiling::Ceiling;
 use policies::wire::{Frame, JobHeader, MAX_SOURCE, WantFrame, Wanted};
 use std::cell::RefCell;
@@ -26,6 +27,7 @@ pub(super) fn talk(
     out: &Rc<RefCell<Frames>>,
     broker: Option<Broker>,
 ) -> i32 {
+    let shows = ceiling.as_ref().is_none_or(|ceiling| ceiling.has(Capability::Stdout));
     let settings = settings(&header, ceiling);
     let (person, colour) = (header.interactive, header.color);
     let mut outside = Outside::new(header, out, broker);
@@ -37,7 +39,7 @@ pub(super) fn talk(
         outside.interrupt = Some(flag.clone());
     }
     let host = Rc::new(RefCell::new(outside));
-    let mut talk = Talk { session: Session::new(settings, Box::new(host)), out, colour, person, flag };
+    let mut talk = Talk { session: Session::new(settings, Box::new(host)), out, shows, colour, person, flag };
     talk.go_on();
     let (end, errors) = talk.session.finish();
     let mut out = out.borrow_mut();
@@ -48,6 +50,8 @@ pub(super) fn talk(
 struct Talk<'o> {
     session: Session,
     out: &'o Rc<RefCell<Frames>>,
+    /// Whether values are shown: where nothing may be printed, they aren't either.
+    shows: bool,
     colour: bool,
     person: bool,
     flag: Arc<AtomicBool>,
@@ -122,7 +126,7 @@ impl Talk<'_> {
         self.flag.store(false, Ordering::Relaxed);
         let Answer { value, errors, over } = self.session.evaluate(text);
         let mut out = self.out.borrow_mut();
-        if let Some(value) = value {
+        if let Some(value) = value.filter(|_| self.shows) {
             let shown = if self.colour { format!("\u{1b}[36m{value}\u{1b}[0m") } else { value };
             out.send(&Frame::Print(shown));
         }
