@@ -82,3 +82,29 @@ fn a_command_s_word_leads_nowhere_else_than_its_letters_say() {
     let report = program(text).go();
     assert_eq!(report.output, ["0", "0", "no", "no", "no", "no"], "{:?}", report.errors);
 }
+
+#[test]
+fn a_link_that_leads_out_is_told_to_whoever_can_change_it() {
+    let acts = [
+        ("read_file(\"data/out/a\")", "file_read(\"data/out/a\")"),
+        ("write_file(\"data/out/b\", \"x\")", "file_write(\"data/out/b\")"),
+        ("db_open(\"data/out/x.db\")", "db(\"data/out/x.db\")"),
+    ];
+    for (act, check) in acts {
+        let text = format!("require file(\"data/*\")\nrequire db(\"data/*\")\n{act}\n");
+        let told = |given: Program| given.go().errors.remove(0);
+        let missing = told(with_links(&text));
+        let line = format!(
+            "Capability not granted: {check} — missing capability — it leads out through a link: add `require"
+        );
+        assert!(missing.contains(&line), "{missing}");
+        let above = told(with_links(&text).with("--cap-set", "stdout,file=data/*,db=data/*"));
+        let line = format!(
+            "Capability not granted: {check} — declared but above the host ceiling — it leads out through a link: the program"
+        );
+        assert!(above.contains(&line), "{above}");
+        let granted = act.replace("out", "in");
+        let report = with_links(&text.replace(act, &granted)).go();
+        assert_eq!(report.errors, [""; 0], "{granted}");
+    }
+}

@@ -48,12 +48,28 @@ pub(super) fn shown(text: &str) -> String {
     policies::scope::NormalPath::parse(text).map_or_else(|_| text.to_owned(), |path| path.to_string())
 }
 
-fn refusal(name: &str, path: &str, refused: Refused) -> Fault {
+fn refusal(ctx: &Ctx<'_>, path: &str, request: &Request, refused: Refused) -> Fault {
     const ENOENT: i32 = 2;
+    let name = ctx.name;
     match refused.by {
         By::Kernel(ENOENT) => raised(format!("File not found: {path}")),
-        By::Ceiling => denied(format!("Capability not granted: {} — {name} of {path}", refused.why)),
+        // The gate has agreed before.
+        By::Ceiling => denied(ctx.core.gate.leads_out(wanted(request).0, path)),
         By::Kernel(_) | By::Limit | By::Misuse => raised(format!("{name}: {path}: {}", refused.why)),
+    }
+}
+
+/// What a request about a file needs, and its path.
+pub(crate) fn wanted(request: &Request) -> (Capability, &str) {
+    match request {
+        Request::Open { path, how: How::Read } | Request::Look { path } | Request::List { path } => {
+            (Capability::FileRead, path)
+        }
+        Request::Open { path, how: How::Append }
+        | Request::Replace { path }
+        | Request::MakeFolder { path }
+        | Request::Remove { path, .. } => (Capability::FileWrite, path),
+        _ => (Capability::FileWrite, ""),
     }
 }
 
@@ -61,7 +77,7 @@ pub(super) fn ask(ctx: &mut Ctx<'_>, path: &str, request: &Request) -> Result<Re
     let name = ctx.name;
     ctx.core.host.flush();
     match ctx.core.host.broker(request, &[]) {
-        Ok(Reply::Refused(refused)) => Err(refusal(name, path, refused)),
+        Ok(Reply::Refused(refused)) => Err(refusal(ctx, path, request, refused)),
         Ok(reply) => Ok(reply),
         Err(reason) => Err(raised(format!("{name}: failed to {reason}"))),
     }

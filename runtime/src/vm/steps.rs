@@ -67,7 +67,7 @@ pub(crate) fn enter_builtin(
     }
     if let Profile::Native(why) = builtin.profile
         && ctx.core.settings.profile == Wanted::Pure
-        && !crate::builtins::is_of_asset(ctx, args)
+        && !crate::builtins::files::is_of_asset(ctx, args)
     {
         let site = ctx.core.site(ctx.place);
         let denial = Elsewhere {

@@ -52,7 +52,7 @@ impl Kept {
         let opened = storage::lending(ctx.core, |_| Open::new(name, place, Mode::Make, memory));
         opened
             .map(|open| Some(Self(open)))
-            .map_err(|error| told(ctx.name, &format!("notebook {name}"), &error))
+            .map_err(|error| told(ctx.name, &format!("notebook {name}"), &error, None))
     }
 
     fn with<T>(
@@ -63,7 +63,7 @@ impl Kept {
         let done = metered(ctx.core, &self.0, |_, connection| work(connection).map_err(Failure::from));
         done.map_err(|failure| match failure {
             Failure::Fault(fault) => fault,
-            Failure::Sql(error) => told(ctx.name, &format!("notebook {}", self.0.target), &error),
+            Failure::Sql(error) => told(ctx.name, &format!("notebook {}", self.0.target), &error, None),
         })
     }
 

@@ -16,6 +16,7 @@ pub use storage::mend_clock_with;
 
 use super::{Args, Builtin, Cost, Ctx};
 use crate::partition::Core;
+use crate::partition::gate::Gate;
 use crate::vm::other::Other;
 use crate::vm::render::{display, inside, type_name};
 use crate::vm::trap::{Fault, Stop, Trap, denied, raised};
@@ -113,7 +114,7 @@ fn opened(ctx: &mut Ctx<'_>, shown: &str, place: Option<Place>, mode: Mode) -> R
     }
     let memory = ctx.core.settings.heap.unwrap_or(MOST_MEMORY);
     let opened = storage::lending(ctx.core, |_| Open::new(shown, place, mode, memory));
-    opened.map_err(|error| told(ctx.name, shown, &error))
+    opened.map_err(|error| told(ctx.name, shown, &error, Some(&ctx.core.gate)))
 }
 
 /// Which database a call means: its name in the gate's form.
@@ -175,7 +176,7 @@ fn with<T>(
             if random {
                 ctx.ask(Capability::Random, None)?;
             }
-            Err(told(ctx.name, &target, &error))
+            Err(told(ctx.name, &target, &error, Some(&ctx.core.gate)))
         }
     }
 }
@@ -219,13 +220,16 @@ impl From<Fault> for Failure {
     }
 }
 
-/// An error of SQLite as a person reads it.
-fn told(name: &str, target: &str, error: &Error) -> Fault {
+/// An error of SQLite as a person reads it; the gate has agreed to a file, where it is given.
+fn told(name: &str, target: &str, error: &Error, agreed: Option<&Gate>) -> Fault {
     let refused = storage::refused();
     if let Some(refused) = &refused {
         match refused.by {
             By::Ceiling => {
-                return denied(format!("Capability not granted: {} — {name} of {target}", refused.why));
+                return denied(match agreed {
+                    Some(gate) => gate.leads_out(Capability::Db, target),
+                    None => format!("Capability not granted: {} — {name} of {target}", refused.why),
+                });
             }
             By::Kernel(2) => return raised(format!("{name}: File not found: {target}")),
             By::Kernel(_) | By::Limit | By::Misuse => {}

@@ -2,6 +2,7 @@
 
 use super::{ABOVE_CEILING, Denial, Gate, Kind, Wording};
 use policies::capability::Capability;
+use policies::ceiling::check_form;
 
 impl Gate {
     pub(super) fn message(
@@ -63,6 +64,29 @@ impl Gate {
         format!(
             "Capability not granted: {check} — missing capability — add `require {line}` to the program (this is a \
              permission, not a bug){inside}"
+        )
+    }
+
+    /// The denial of a path that is granted itself and leads out of what is granted: the supervisor has seen that, which
+    /// follows links, and the gate has agreed, which knows names alone.
+    pub(crate) fn leads_out(&self, capability: Capability, target: &str) -> String {
+        let check = check_form(capability, Some(target));
+        if self.wording == Wording::Flags {
+            return format!(
+                "capability not granted: {check} — it leads out through a link; only the host can grant what is there \
+                 (--cap-set, --allow-fs-read, --allow-fs-write)"
+            );
+        }
+        if self.ceiling.is_some() {
+            return format!(
+                "Capability not granted: {check} — declared but above the host ceiling — it leads out through a link: the \
+                 program cannot fix this; the host must widen the ceiling (--sandbox/--cap-set)"
+            );
+        }
+        let name = capability.name();
+        format!(
+            "Capability not granted: {check} — missing capability — it leads out through a link: add `require {name}(…)` \
+             with the place it leads to to the program (this is a permission, not a bug)"
         )
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{error, ok, text};
 use crate::broker::Reply;
+use crate::builtins::files::wanted;
 use crate::builtins::{Args, Ctx};
 use crate::vm::trap::{Fault, denied};
 use crate::vm::value::Value;
@@ -33,9 +34,9 @@ impl From<std::io::Error> for Failed {
     }
 }
 
-fn refused(refused: Refused) -> Failed {
+fn refused(refused: Refused, leads_out: impl FnOnce() -> String) -> Failed {
     match refused.by {
-        By::Ceiling => Failed::Fault(denied(format!("capability not granted: {}", refused.why))),
+        By::Ceiling => Failed::Fault(denied(leads_out())),
         By::Kernel(2) => Failed::Error("not_found", "no such file or folder".into()),
         By::Kernel(17) => Failed::Error("exists", "it exists already".into()),
         By::Kernel(21) => Failed::Error("is_directory", "it is a folder".into()),
@@ -46,7 +47,11 @@ fn refused(refused: Refused) -> Failed {
 fn request(ctx: &mut Ctx<'_>, request: &Request) -> Done<Reply> {
     ctx.core.host.flush();
     match ctx.core.host.broker(request, &[]) {
-        Ok(Reply::Refused(no)) => Err(refused(no)),
+        // The gate has agreed before.
+        Ok(Reply::Refused(no)) => {
+            let (right, path) = wanted(request);
+            Err(refused(no, || ctx.core.gate.leads_out(right, path)))
+        }
         Ok(reply) => Ok(reply),
         Err(reason) => Err(Failed::Error("io", reason)),
     }
