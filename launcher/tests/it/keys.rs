@@ -89,6 +89,29 @@ print(term_read(twice, 30).key)
 }
 
 #[test]
+fn a_line_is_not_waited_for_among_keys() {
+    let program = r#"require stdin
+let t be term_open()
+try
+    print(read_line("line?"))
+recover e
+    print(e)
+term_close(t)
+print(read_line("line?"))
+term_open()
+let sure be approve "sure"
+eprint(sure)
+"#;
+    let mut console = language(program, &[]);
+    console.sees("read_line: the terminal is open: use term_read, or term_close it before\r\n");
+    console.sees("line?\r\n");
+    console.types("hello\r");
+    console.sees("hello\r\nhello\r\n");
+    console.sees("approve: nobody can be asked here; denied\r\nfalse\r\n");
+    assert!(console.ends().report.ok);
+}
+
+#[test]
 fn however_it_ends_the_terminal_is_given_back() {
     // An interrupt is the launcher's, whatever the program wants.
     let mut console = language(KEYS, &[]);

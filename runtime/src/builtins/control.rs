@@ -64,6 +64,10 @@ fn read_line(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     if ctx.core.gate.checks_input() {
         ctx.ask(Capability::Stdin, None)?;
     }
+    // There is no end of a line among keys: Enter is a key as any other.
+    if super::terminal::is_open(ctx.core) {
+        return Err(raised("read_line: the terminal is open: use term_read, or term_close it before"));
+    }
     if let Some(prompt) = args.optional(0) {
         let text = render::display(prompt);
         ctx.print(&text)?;

@@ -1,6 +1,6 @@
 //! Model and human operations of the grammar: `reason`, `decide`, `approve`, `ask` …
 
-use super::model;
+use super::{model, terminal};
 use crate::partition::Core;
 use crate::vm::render::display;
 use crate::vm::trap::Fault;
@@ -49,9 +49,11 @@ fn first_option(options: Option<&Value>) -> Value {
     }
 }
 
-/// Whether a person can be asked: not by what runs inside a `sandbox`, to which the input isn't open.
+/// Whether a person can be asked a line: not while keys are read one by one, and not by what runs inside a `sandbox`, to which the input isn't open.
 fn somebody(core: &Core) -> bool {
-    core.host.interactive() && (core.gate.depth() == 0 || core.gate.covers(Capability::Stdin, None))
+    core.host.interactive()
+        && !terminal::is_open(core)
+        && (core.gate.depth() == 0 || core.gate.covers(Capability::Stdin, None))
 }
 
 fn notice(core: &mut Core, name: &str, what: &str) {

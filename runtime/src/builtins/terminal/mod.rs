@@ -77,6 +77,11 @@ pub(super) fn is_one(value: &Value) -> bool {
     value.as_foreign::<Handle>().is_some()
 }
 
+/// Whether keys are read one by one now.
+pub(super) fn is_open(core: &Core) -> bool {
+    with(core, |keys| keys.open)
+}
+
 /// Asks the gate again, in silence where it agrees: opening it has the entry.
 pub(super) fn allowed(ctx: &mut Ctx<'_>) -> Result<(), Fault> {
     if ctx.core.gate.covers(Capability::Stdin, None) {
