@@ -43,9 +43,18 @@ const MOST_DEPTH: &str = "SYNSEMA_RUN_PROGRAM_MAX_DEPTH";
 
 impl Nesting {
     /// A program that a person starts.
-    pub(super) fn top() -> Self {
-        let most = env::var(MOST_DEPTH).ok().and_then(|text| text.parse().ok());
-        Self { depth: 0, most: most.unwrap_or(DEPTH) }
+    ///
+    /// # Errors
+    /// The variable says something that is no number: a bound that isn't understood holds nobody.
+    pub(super) fn top() -> Result<Self, Error> {
+        let most = match env::var_os(MOST_DEPTH) {
+            None => DEPTH,
+            Some(text) => text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| Error::Usage {
+                what: format!("{MOST_DEPTH}={}: no number of levels", text.to_string_lossy()),
+                remedy: format!("set it to a whole number from 0 on, or unset it ({DEPTH} levels then)"),
+            })?,
+        };
+        Ok(Self { depth: 0, most })
     }
 }
 

@@ -54,6 +54,7 @@ pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
     header.env.clone_from(&plan.environment);
     header.workdir = Some(request.base().workdir.clone());
     header.home.clone_from(&request.base().home);
+    let nesting = Nesting::top()?;
     let model = super::run::model(&run, Mode::Repl, request.ceiling())?;
     let terminal = io::stdout().is_terminal();
     header.interactive = terminal && run.common.stdin.is_none() && io::stdin().is_terminal();
@@ -75,7 +76,7 @@ pub(super) fn repl(args: &ReplArgs) -> Result<u8, Error> {
         None
     };
     let extras = Extras {
-        lending: Lending::of(&request, Nesting::top(), &header).map(|lending| {
+        lending: Lending::of(&request, nesting, &header).map(|lending| {
             let modules: Box<dyn Modules> = Box::new(beside);
             lending.asking(model).reading(modules)
         }),

@@ -160,8 +160,9 @@ fn of_program(
     }
     let saving = args.save.as_deref().filter(|_| mode == Mode::Run).map(saving::State::open).transpose()?;
     let model = model(args, mode, request.ceiling())?;
+    let nesting = Nesting::top()?;
     let extras = Extras {
-        lending: Lending::of(&request, Nesting::top(), &header).map(|lending| {
+        lending: Lending::of(&request, nesting, &header).map(|lending| {
             // Only what runs keeps a notebook: tests start from nothing.
             let lending = lending.asking(model);
             if mode == Mode::Run { lending.beside(&args.file) } else { lending }

@@ -144,6 +144,19 @@ fn depth_is_bounded_and_a_child_can_t_change_that() {
 }
 
 #[test]
+fn a_bound_of_the_depth_that_is_no_number_is_a_refusal() {
+    let name = "SYNSEMA_RUN_PROGRAM_MAX_DEPTH";
+    for bad in ["abc", "-1", "", "O", "4.0", "99999999999999999999"] {
+        let output = program("print(1)\n").env(name, bad).command().output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(125), &b""[..]), "{bad}: {told}");
+        assert!(told.contains(&format!("{name}={bad}: no number of levels")), "{told}");
+    }
+    let report = program(DEEPER).env(name, "0").go();
+    assert!(report.errors[0].contains("max depth 0 exceeded"), "{:?} {:?}", report.output, report.errors);
+}
+
+#[test]
 fn bad_options_name_the_key_and_lose_nothing() {
     for (options, named) in [
         ("{\"ceilin\": \"stdout\"}", "ceilin"),
