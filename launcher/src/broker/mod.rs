@@ -49,6 +49,7 @@ use policies::{
 };
 use processes::Processes;
 use rate::Bucket;
+pub(crate) use running::CHILD;
 use running::{Running, Spent};
 use serde::Serialize;
 use std::{

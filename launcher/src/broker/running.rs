@@ -253,9 +253,12 @@ impl Drop for Running {
     }
 }
 
+/// What stands before the context of a child's entry.
+pub(crate) const CHILD: &str = "child:";
+
 /// A child's entry, as it stands in the audit of the jail that started it.
 fn of_child(entry: Entry) -> Entry {
-    Entry { context: format!("child:{}", entry.context), ..entry }
+    Entry { context: format!("{CHILD}{}", entry.context), ..entry }
 }
 
 /// What stands there in the place of entries that are lost.

@@ -1,5 +1,6 @@
 //! The run's audit: entries of all walls in one order, bounded.
 
+use crate::broker::CHILD;
 use policies::{
     audit::{Entry, Origin},
     capability::Capability,
@@ -8,27 +9,40 @@ use policies::{
 };
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Most entries of the filter: a loop around a refused call would fill any log.
+/// What a command is called in its supervisor's entries.
+pub(super) const COMMAND: &str = "command";
+/// Most entries of the filter: a loop around a refused call would fill any log. As many once more of what the program starts.
 const FILTER_ENTRIES: usize = 100;
-/// Most denials of the broker: a runtime that was taken over may ask for ever.
+/// Most denials of the broker: a runtime that was taken over may ask for ever. As many once more of what the program starts.
 const BROKER_ENTRIES: usize = 1000;
 /// Most entries of what found nobody in the jail's network: trying every port would fill any log.
 const CONTACTS: usize = 100;
 /// Most entries of a run, and most bytes of text in them: some come from a peer that may be hostile.
 const ENTRIES: usize = 10_000;
 const TEXT: usize = 4 << 20;
+/// Most of both from what the program starts, all together: none of it hides what the program itself does.
+const ENTRIES_BELOW: usize = ENTRIES / 2;
+const TEXT_BELOW: usize = TEXT / 2;
+
+/// What is kept of the program's own entries, or of those of what it starts.
+#[derive(Debug, Default)]
+struct Kept {
+    of_filter: usize,
+    of_broker: usize,
+    entries: usize,
+    text: usize,
+}
 
 /// The entries so far.
 #[derive(Debug)]
 pub(super) struct Audit {
     context: &'static str,
     entries: Vec<Entry>,
-    of_filter: usize,
-    of_broker: usize,
+    own: Kept,
+    below: Kept,
     contacts: usize,
     /// Datagrams that found nobody and have their entries.
     pub(super) told_datagrams: u64,
-    text: usize,
     dropped: u64,
     next: u64,
 }
@@ -39,11 +53,10 @@ impl Audit {
         Self {
             context,
             entries: Vec::new(),
-            of_filter: 0,
-            of_broker: 0,
+            own: Kept::default(),
+            below: Kept::default(),
             contacts: 0,
             told_datagrams: 0,
-            text: 0,
             dropped: 0,
             next: 1,
         }
@@ -93,11 +106,16 @@ impl Audit {
         self.add(self.denial(Layer::Limits, "limits", "supervisor", reason, limit));
     }
 
-    /// Takes an entry from the language.
+    /// Takes an entry from the language, or from a jail of what it has started.
     pub(super) fn add(&mut self, mut entry: Entry) {
+        let below = self.is_below(&entry);
+        let text = [&entry.context, &entry.capability, &entry.source, &entry.reason, &entry.target];
+        let text =
+            text.iter().map(|one| one.len()).sum::<usize>() + entry.file.as_ref().map_or(0, String::len);
+        let side = if below { &self.below } else { &self.own };
         let over = match entry.layer {
-            Layer::Filter => self.of_filter >= FILTER_ENTRIES,
-            Layer::Broker => self.of_broker >= BROKER_ENTRIES,
+            Layer::Filter => side.of_filter >= FILTER_ENTRIES,
+            Layer::Broker => side.of_broker >= BROKER_ENTRIES,
             Layer::Gate
             | Layer::Profile
             | Layer::Namespaces
@@ -106,19 +124,26 @@ impl Audit {
             | Layer::Network
             | Layer::Limits => self.entries.len() >= ENTRIES,
         };
-        let text = [&entry.context, &entry.capability, &entry.source, &entry.reason, &entry.target];
-        let text =
-            text.iter().map(|one| one.len()).sum::<usize>() + entry.file.as_ref().map_or(0, String::len);
-        if over || self.text.saturating_add(text) > TEXT {
+        let over_below = below
+            && (self.below.entries >= ENTRIES_BELOW || self.below.text.saturating_add(text) > TEXT_BELOW);
+        if over || over_below || (self.own.text + self.below.text).saturating_add(text) > TEXT {
             self.dropped += 1;
             return;
         }
-        self.of_filter += usize::from(entry.layer == Layer::Filter);
-        self.of_broker += usize::from(entry.layer == Layer::Broker);
-        self.text += text;
+        let side = if below { &mut self.below } else { &mut self.own };
+        side.of_filter += usize::from(entry.layer == Layer::Filter);
+        side.of_broker += usize::from(entry.layer == Layer::Broker);
+        side.entries += 1;
+        side.text += text;
         entry.seq = self.next;
         self.next += 1;
         self.entries.push(entry);
+    }
+
+    /// Whether an entry comes from what the program started: another program's has a mark, and a command's is the
+    /// supervisor's of a command. A runtime that says so of its own has less room, and that is all.
+    fn is_below(&self, entry: &Entry) -> bool {
+        entry.context.starts_with(CHILD) || self.context != COMMAND && entry.context == COMMAND
     }
 
     /// The entries, and how many more there were.
@@ -162,6 +187,38 @@ mod tests {
         assert_eq!((entries.len(), dropped), (101, 150));
         assert_eq!(entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=101).collect::<Vec<_>>());
         assert_eq!(entries[100].layer, Layer::Limits);
+    }
+
+    #[test]
+    fn what_is_started_hides_nothing_of_the_program_itself() {
+        let mut audit = Audit::new("program");
+        let entry = |context: &str, layer, size| Entry {
+            context: context.into(),
+            target: "x".repeat(size),
+            ..Audit::new("program").denial(layer, "file_read", "read_file()", String::new(), "")
+        };
+        // Gate, broker, filter, and a command's network: each has its share, and the program has all of its own.
+        (0..9000).for_each(|_| audit.add(entry("child:program", Layer::Gate, 0)));
+        (0..9000).for_each(|_| audit.add(entry("command", Layer::Network, 0)));
+        let mut of_layers = Audit::new("program");
+        for layer in [Layer::Broker, Layer::Filter] {
+            (0..2000).for_each(|_| of_layers.add(entry("child:child:program", layer, 0)));
+            (0..2000).for_each(|_| of_layers.add(entry("program", layer, 0)));
+        }
+        assert_eq!((of_layers.entries.len(), of_layers.dropped), (2200, 8000 - 2200));
+        assert_eq!((audit.entries.len(), audit.dropped), (5000, 13_000));
+        (0..5001).for_each(|_| audit.add(entry("program", Layer::Gate, 0)));
+        assert_eq!((audit.entries.len(), audit.dropped), (10_000, 13_001));
+        // So with long texts.
+        let mut audit = Audit::new("program");
+        (0..9).for_each(|_| audit.add(entry("child:program", Layer::Gate, 1 << 19)));
+        let of_child = audit.entries.len();
+        (0..9).for_each(|_| audit.add(entry("program", Layer::Gate, 1 << 19)));
+        assert_eq!((of_child, audit.entries.len()), (3, 7));
+        // A command has nothing below it.
+        let mut audit = Audit::new("command");
+        (0..10_001).for_each(|_| audit.add(entry("command", Layer::Network, 0)));
+        assert_eq!((audit.entries.len(), audit.dropped), (10_000, 1));
     }
 
     #[test]

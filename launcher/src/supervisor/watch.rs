@@ -11,7 +11,7 @@ mod report;
 mod wait;
 
 use super::{
-    audit::Audit,
+    audit::{self, Audit},
     contact::{Place, Uncounted},
     frames::{Frames, Heard, To},
     inlet::{AtEnd, Inlet},
@@ -139,7 +139,7 @@ impl<'p> Watch<'p> {
         };
         let context = match plan.payload {
             Payload::Runtime => "program",
-            Payload::Command { .. } => "command",
+            Payload::Command { .. } => audit::COMMAND,
         };
         let kept = match wants.keep {
             Keep::AtMost(bytes) if plan.stdout == Stream::Relayed => {

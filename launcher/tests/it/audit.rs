@@ -106,3 +106,15 @@ fn its_reason_is_that_of_the_error() {
         assert!(report.errors[0].contains(error), "{ceiling} {text}: {:?}", report.errors);
     }
 }
+
+#[test]
+fn what_everybody_gets_is_refused_once_however_many_agents_there_are() {
+    let text = "agent Other\n    share text(k) as \"k\"\neach n in range(5)\n    spawn Other with k = n\n";
+    let ambient = |ceiling: &str| {
+        let report = program(text).with("--cap-set", ceiling).go();
+        assert_eq!(report.errors, [""; 0]);
+        report.audit.iter().filter(|entry| entry.source == "ambient").count()
+    };
+    assert_eq!(ambient("stdout"), 2);
+    assert_eq!(ambient("stdout,time,llm"), 0);
+}

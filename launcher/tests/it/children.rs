@@ -352,3 +352,19 @@ fn what_a_child_did_is_told_when_it_is_ended_with_the_run() {
     assert!(told.contains(&"child:program -/etc/shadow".to_owned()), "{told:?}");
     assert!(told.contains(&"child:program +data/done".to_owned()), "{told:?}");
 }
+
+#[test]
+fn a_flood_of_a_childs_denials_hides_none_of_its_program() {
+    let flood = "let n be 0\\nwhile n < 12000\\n    set n to n + 1\\n    try\\n        read_file(\\\"x\\\")\\n    recover err\\n        let no be err\\n";
+    let text = format!(
+        "require sandbox_run\nlet r be run_program(\"{flood}\", {{\"ceiling\": \"stdout\", \"profile\": \"native\", \"timeout\": 100}})\nprint(r.ok)\n\
+         each n in range(100)\n    try\n        read_file(\"own\" + text(n))\n    recover err\n        let no be err\n"
+    );
+    let report = program(&text).with("--wall", "100s").go();
+    assert_eq!(report.output, ["true"], "{:?}", report.errors);
+    let own = |n: usize| denials(&report, &format!("file_read(\"own{n}\")")).len();
+    assert!((0..100).all(|n| own(n) == 1), "{}", report.audit.len());
+    let below = report.audit.iter().filter(|entry| entry.context.starts_with("child:")).count();
+    assert_eq!(below, 5000);
+    assert!(report.audit_dropped > 4000, "{}", report.audit_dropped);
+}

@@ -90,6 +90,16 @@ const AMBIENT: [Capability; 3] = [Capability::Stdout, Capability::Time, Capabili
 impl Gate {
     /// A gate under a ceiling; grants that the host tries by itself are filtered by it.
     pub fn new(ceiling: Option<Ceiling>, base: Option<Base>, context: &str, host: &mut dyn Host) -> Self {
+        let (gate, refused) = Self::ambient(ceiling, base, context);
+        for capability in refused {
+            let verdict = Verdict { granted: false, source: "ambient", reason: ABOVE_CEILING };
+            gate.audit(host, capability.name().to_owned(), "", &verdict, Origin::Runtime, None);
+        }
+        gate
+    }
+
+    /// One with what a program gets without asking, and what of that is above the ceiling.
+    fn ambient(ceiling: Option<Ceiling>, base: Option<Base>, context: &str) -> (Self, Vec<Capability>) {
         let ceiling = ceiling.map(|ceiling| rooted(base.as_ref(), ceiling));
         let bound = ceiling.clone().unwrap_or_else(Ceiling::everything);
         let mut gate = Self {
@@ -105,14 +115,11 @@ impl Gate {
             stdout_seen: [false; 2],
             passed: PassedUses::default(),
         };
-        for capability in AMBIENT {
-            let grant = Grant::whole(capability);
-            if gate.ambient.take(grant, &gate.bound) == Taken::AboveCeiling {
-                let verdict = Verdict { granted: false, source: "ambient", reason: ABOVE_CEILING };
-                gate.audit(host, capability.name().to_owned(), "", &verdict, Origin::Runtime, None);
-            }
-        }
-        gate
+        let above = |&capability: &Capability| {
+            gate.ambient.take(Grant::whole(capability), &gate.bound) == Taken::AboveCeiling
+        };
+        let refused = AMBIENT.into_iter().filter(above).collect();
+        (gate, refused)
     }
 
     /// A gate whose grants come from the command line or the host, output besides. A use is allowed where both a grant and the
@@ -179,9 +186,10 @@ impl Gate {
         }
     }
 
-    /// A fresh gate for an agent under the same ceiling, and inside what its maker was inside of when it was made.
-    pub(crate) fn agent(&self, host: &mut dyn Host) -> Self {
-        let fresh = Self::new(self.ceiling.clone(), self.base.clone(), "agent", host);
+    /// A fresh gate for an agent under the same ceiling, and inside what its maker was inside of when it was made. What the
+    /// ceiling refuses of what everybody gets has its entry from the program: agents may be many.
+    pub(crate) fn agent(&self) -> Self {
+        let (fresh, _told_once) = Self::ambient(self.ceiling.clone(), self.base.clone(), "agent");
         Self { layers: self.layers.clone(), ..fresh }
     }
 

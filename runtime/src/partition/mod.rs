@@ -205,8 +205,8 @@ impl Core {
 
     /// The core of an agent: a copy of the globals, the same outside, and the given gate or one of its own.
     pub(crate) fn fork(&mut self, gate: Option<Gate>) -> Option<Self> {
-        let mut host = self.host.fork()?;
-        let gate = gate.unwrap_or_else(|| self.gate.agent(host.as_mut()));
+        let host = self.host.fork()?;
+        let gate = gate.unwrap_or_else(|| self.gate.agent());
         let mut core = Self::behind(gate, self.program.clone(), self.settings.clone(), host);
         core.globals =
             self.globals.iter().map(|v| if v.is_container() { copy_in(v) } else { v.clone() }).collect();
