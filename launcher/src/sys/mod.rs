@@ -1,5 +1,5 @@
-//! THE FENCE: the only place with unsafe code. One system call a block, safe signatures outside.
-#![expect(unsafe_code, reason = "system calls that no library wraps; this folder is the fence")]
+//! THE FENCE: the only place with unsafe code. One system call (or call of a C library) a block, safe signatures outside.
+#![expect(unsafe_code, reason = "calls that no library wraps; this folder is the fence")]
 
 pub(crate) mod clone;
 pub(crate) mod disposition;
