@@ -8,6 +8,9 @@ use super::{
 use policies::{capability::Capability, scope::HostTarget};
 use std::{collections::VecDeque, net::SocketAddr, os::fd::OwnedFd, time::Instant};
 
+/// The target of entries about what is asked of the jail's name server.
+pub(super) const NAME_SERVER: &str = "name server";
+
 /// How far it is.
 #[derive(Debug)]
 pub(super) enum Stage {
@@ -85,6 +88,7 @@ impl Connection {
         let target = match (&self.target, self.side) {
             (Some(target), Side::ToJail(_)) => target.port.to_string(),
             (Some(target), Side::FromJail) => format!("{}:{}", target.host, target.port),
+            (None, _) if matches!(self.stage, Stage::Names { .. }) => NAME_SERVER.to_owned(),
             (None, _) => "proxy".to_owned(),
         };
         (capability, target)

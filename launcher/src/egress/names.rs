@@ -74,11 +74,11 @@ impl<'n> AddressBook<'n> {
         }
     }
 
-    /// Answers one message; also tells the name, if it was refused.
-    pub(super) fn answer(&mut self, message: &[u8]) -> (Option<Vec<u8>>, Option<String>) {
+    /// Answers one message; also tells what was refused.
+    pub(super) fn answer(&mut self, message: &[u8]) -> (Option<Vec<u8>>, Option<NotAnswered>) {
         let question = match dns::read_query(message) {
-            Asked::Noise => return (None, None),
-            Asked::Wrong { id, code } => return (Some(dns::wrong(id, code)), None),
+            Asked::Noise => return (None, Some(NotAnswered::NoQuestion)),
+            Asked::Wrong { id, code } => return (Some(dns::wrong(id, code)), Some(NotAnswered::NoQuestion)),
             Asked::Question(question) => question,
         };
         let granted = match Host::parse(&question.name) {
@@ -86,7 +86,8 @@ impl<'n> AddressBook<'n> {
             Ok(_) | Err(_) => None,
         };
         let Some(Host::Name(name)) = granted else {
-            return (Some(dns::answer(&question, Code::Refused, None)), Some(question.name));
+            let answer = dns::answer(&question, Code::Refused, None);
+            return (Some(answer), Some(NotAnswered::Name(question.name)));
         };
         let address = match question.kind {
             A => Some(IpAddr::V4(self.addresses(&name).0)),
@@ -95,6 +96,15 @@ impl<'n> AddressBook<'n> {
         };
         (Some(dns::answer(&question, Code::NoError, address)), None)
     }
+}
+
+/// What the name server gave no address for, though it may have said something.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotAnswered {
+    /// A name that isn't granted.
+    Name(String),
+    /// What is no question, or none that this server reads.
+    NoQuestion,
 }
 
 /// Refused questions that are told of: a few at once, then one at a time.

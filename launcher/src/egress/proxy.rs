@@ -96,6 +96,11 @@ impl Talk {
         }
     }
 
+    /// Whether nobody has said anything.
+    pub(super) fn has_heard_nothing(&self) -> bool {
+        self.held.is_empty() && !self.greeted
+    }
+
     fn greeting(&mut self) -> Step {
         let Some(count) = self.held.get(1).map(|count| usize::from(*count)) else { return Step::More };
         let Some(methods) = self.held.get(2..count.saturating_add(2)) else { return Step::More };

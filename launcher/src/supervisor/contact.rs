@@ -77,7 +77,7 @@ impl<'a> Place<'a> {
             }
             Taker::Egress => {}
             Taker::Jail => {
-                if listens(notice.thread, address.port()) == Some(false) {
+                if listens(notice.thread, address.port(), sending) == Some(false) {
                     audit.nobody_there(&self.name(address), "nobody listens there in the jail");
                     audit.told_datagrams += u64::from(sending == Sending::Datagram);
                 }
@@ -137,9 +137,14 @@ fn read(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// Whether a socket of the caller's namespace takes what comes to a port; `None` if that can't be seen.
-fn listens(thread: u32, port: u16) -> Option<bool> {
-    for list in ["tcp", "udp", "tcp6", "udp6"] {
+/// Whether a socket of the caller's namespace takes what comes to a port; `None` if that can't be seen. Connected may be a
+/// socket of datagrams too; a datagram is taken by none of the others.
+fn listens(thread: u32, port: u16, sending: Sending) -> Option<bool> {
+    let lists: &[&str] = match sending {
+        Sending::Connect => &["tcp", "udp", "tcp6", "udp6"],
+        Sending::Datagram => &["udp", "udp6"],
+    };
+    for list in lists {
         let Ok(file) = File::open(format!("/proc/{thread}/net/{list}")) else {
             // A kernel without IPv6 has no such list.
             if list.ends_with('6') {
@@ -228,9 +233,23 @@ mod tests {
         let me = std::process::id();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert_eq!(listens(me, tcp.local_addr().unwrap().port()), Some(true));
-        assert_eq!(listens(me, udp.local_addr().unwrap().port()), Some(true));
-        assert_eq!(listens(u32::MAX, 80), None);
+        for port in [&tcp.local_addr().unwrap(), &udp.local_addr().unwrap()].map(SocketAddr::port) {
+            assert_eq!(listens(me, port, Sending::Connect), Some(true));
+        }
+        let udp = udp.local_addr().unwrap().port();
+        assert_eq!(listens(me, udp, Sending::Datagram), Some(true));
+        assert_eq!(listens(u32::MAX, 80, Sending::Connect), None);
+    }
+
+    #[test]
+    fn a_datagram_is_not_taken_by_a_listener_of_streams() {
+        // In a loop, as somebody else's socket of datagrams may have the port that the kernel chose.
+        let free = (0..20).any(|_| {
+            let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = tcp.local_addr().unwrap().port();
+            listens(std::process::id(), port, Sending::Datagram) == Some(false)
+        });
+        assert!(free);
     }
 
     #[test]

@@ -354,6 +354,89 @@ print(ask(q("API.example.com", 1))[-4:][:2])
     assert!(ran.has("-secret-data.evil.example", "isn't granted"));
 }
 
+/// Data in labels, a pointer in a question, two questions, an answer, a stump, nothing at all, and half a message over TCP: each
+/// is told, and the question of the granted name beside them is answered as ever.
+#[test]
+fn what_is_no_question_is_told() {
+    if !possible() {
+        return;
+    }
+    let program = r#"
+import socket, struct
+def q(labels, flags=b"\1\0", count=1): return b"\x12\x34" + flags + bytes([0, count]) + bytes(6) + labels + b"\0\0\1\0\1"
+name = b"\3api\7example\3com"
+u = socket.socket(2, 2); u.settimeout(5); u.connect(("198.18.0.1", 53))
+for wrong in [q(b"".join(b"\x3f" + b"a" * 63 for i in range(5))), q(b"\xc0\x0c"), q(name, count=2), q(name, flags=b"\x81\0"), b"abc", b""]: u.send(wrong)
+t = socket.create_connection(("198.18.0.1", 53)); t.sendall(b"\0\x20abc"); t.shutdown(1); t.recv(1)
+t = socket.create_connection(("198.18.0.1", 53)); t.sendall(b"\x20\0abc"); t.recv(1)
+u.send(q(name)); codes = [u.recv(999)[3] & 15 for i in range(4)]
+print(codes)
+"#;
+    let ran = python("net=api.example.com", program);
+    assert_eq!(ran.out, "[1, 1, 1, 0]\n", "{:?}", ran.network());
+    let told =
+        |why: &str| ran.network().iter().filter(|line| **line == format!("-name server | {why}")).count();
+    assert_eq!(told("the name server was sent what is no question"), 6, "{:?}", ran.network());
+    assert_eq!(told("a question that did not end"), 1, "{:?}", ran.network());
+    assert_eq!(told("a question of more than 1232 bytes"), 1, "{:?}", ran.network());
+}
+
+/// What is left half said to the proxy is a connection like any other; who says nothing wants nothing.
+#[test]
+fn a_proxy_request_that_does_not_end_is_told() {
+    if !possible() {
+        return;
+    }
+    let program = r#"
+import socket
+for half in [b"garbage", b"\x16\3\1", b"\5\1\0\5\1", b"CONNECT api.example.com:443 HTTP/1.1\r\n", b""]:
+    s = socket.create_connection(("127.0.0.1", 3128)); s.sendall(half); s.shutdown(1)
+    while s.recv(99): pass
+"#;
+    let ran = python("net=api.example.com", program);
+    assert_eq!(ran.network(), ["-proxy | a proxy request that did not end"; 4], "{}", ran.out);
+}
+
+/// A port on which the egress takes streams takes no datagrams: what is sent there finds nobody, and is told with its address.
+#[test]
+fn a_datagram_to_a_port_of_the_egress_is_told_with_its_target() {
+    if !possible() {
+        return;
+    }
+    let program = r#"
+import socket
+u = socket.socket(2, 2)
+for port in [18004, 18005, 3128]: u.sendto(b"a", ("127.0.0.1", port))
+"#;
+    let ran = python("net=127.0.0.1:18004", program);
+    for port in [18004, 18005, 3128] {
+        assert!(
+            ran.has(&format!("-127.0.0.1:{port}"), "nobody listens there in the jail"),
+            "{:?}",
+            ran.network()
+        );
+    }
+}
+
+/// No connection goes to a port of the name server's address that nobody has, and each is told.
+#[test]
+fn a_port_of_the_name_server_that_nobody_has_is_told() {
+    if !possible() {
+        return;
+    }
+    let program = r#"
+import socket
+try: socket.create_connection(("198.18.0.1", 54))
+except OSError as e: print(e.errno)
+"#;
+    // Landlock's refusal where ports are granted, and the kernel's own where all are.
+    for (grant, errno) in [("net", "111\n"), ("net=api.example.com", "13\n")] {
+        let ran = python(grant, program);
+        assert_eq!(ran.out, errno, "{grant}");
+        assert!(ran.has("-198.18.0.1:54", ""), "{grant}: {:?}", ran.network());
+    }
+}
+
 #[test]
 fn a_served_port_is_reached_from_outside_and_leads_nowhere_else() {
     if !possible() {

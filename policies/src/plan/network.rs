@@ -352,6 +352,10 @@ impl NamedNetwork {
         }
         match (sending, self.reach) {
             (Sending::Datagram, _) => Taker::Nobody(Lacking::Datagrams),
+            // Its other ports are led nowhere: they are the name server's own.
+            (Sending::Connect, Reach::EveryPort) if ip == IpAddr::V4(RESOLVER) && !listens => {
+                Taker::Nobody(Lacking::Port)
+            }
             (Sending::Connect, Reach::EveryPort) => Taker::Egress,
             (Sending::Connect, Reach::Ports) if listens => Taker::Egress,
             (Sending::Connect, Reach::Ports) => Taker::Nobody(Lacking::Port),
@@ -594,6 +598,16 @@ mod tests {
         assert_eq!((net.reach(), net.connect_ports()), (Reach::EveryPort, None));
         assert!(net.opens(&target("127.0.0.1", 22)) && !net.names_address("127.0.0.1".parse().unwrap(), 22));
         assert!(!network("net=*:22").names_address("10.0.0.1".parse().unwrap(), 22));
+    }
+
+    #[test]
+    fn a_port_of_the_name_server_that_is_none_of_the_egress_has_nobody() {
+        let net = network("net");
+        let taker = |port| net.taker(SocketAddr::new(IpAddr::V4(RESOLVER), port), Sending::Connect);
+        assert_eq!(taker(54), Taker::Nobody(Lacking::Port));
+        assert_eq!((taker(53), taker(443)), (Taker::Egress, Taker::Egress));
+        let elsewhere = SocketAddr::new("192.0.2.7".parse().unwrap(), 54);
+        assert_eq!(net.taker(elsewhere, Sending::Connect), Taker::Egress);
     }
 
     #[test]

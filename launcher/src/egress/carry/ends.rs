@@ -58,6 +58,15 @@ impl Carrier<'_> {
         }
     }
 
+    /// The program has gone before anything was wanted. What it left half said is told, as often as what is refused is.
+    pub(super) fn leaves(&mut self, slot: usize, whole: bool, why: &str, now: Instant) {
+        let tells = !whole && self.refusals.take(now);
+        if let Some(connection) = self.connections[slot].as_mut() {
+            connection.told = !tells;
+        }
+        self.close(slot, Granted::No, why, now);
+    }
+
     /// Makes the entry, once.
     pub(super) fn tell(&mut self, slot: usize, granted: Granted, why: &str, now: Instant) {
         let Some(connection) = self.connections[slot].as_mut() else { return };

@@ -4,9 +4,11 @@
 
 use super::{
     super::{
-        connection::{Connection, Stage},
+        connection::{Connection, NAME_SERVER, Stage},
         entry::Granted,
-        limits, relay,
+        limits,
+        names::NotAnswered,
+        relay,
     },
     Carrier,
 };
@@ -41,11 +43,16 @@ impl Carrier<'_> {
 
     pub(super) fn answer_question(&mut self, message: &[u8], now: Instant) -> Option<Vec<u8>> {
         let (answer, refused) = self.book.answer(message);
-        if let Some(name) = refused
+        if let Some(refused) = refused
             && self.refusals.take(now)
         {
-            let why = "the name server was asked for a name that isn't granted";
-            self.log.add(Capability::Net, Granted::No, &name, why);
+            let (target, why) = match &refused {
+                NotAnswered::Name(name) => {
+                    (name.as_str(), "the name server was asked for a name that isn't granted")
+                }
+                NotAnswered::NoQuestion => (NAME_SERVER, "the name server was sent what is no question"),
+            };
+            self.log.add(Capability::Net, Granted::No, target, why);
         }
         answer
     }
@@ -59,8 +66,8 @@ impl Carrier<'_> {
             match relay::read(&connection.first, &mut buffer, MsgFlags::empty()) {
                 Ok(None) => return,
                 Ok(Some(0)) | Err(_) => {
-                    connection.told = true;
-                    self.close(slot, Granted::Yes, "", now);
+                    let whole = got.is_empty();
+                    self.leaves(slot, whole, "a question that did not end", now);
                     return;
                 }
                 Ok(Some(length)) => got.extend_from_slice(&buffer[..length]),
