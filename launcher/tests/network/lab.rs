@@ -123,6 +123,20 @@ pub(crate) fn run(policy: &str, ceiling: &str, command: &str) -> Ran {
     ))
 }
 
+/// The launcher's words up to the policy, for one who is nobody: a copy of the launcher, in a folder that everybody may enter.
+pub(crate) fn ordinary_launcher(policy: &str) -> String {
+    format!(
+        "chmod 777 \"$LAB\"; cp \"$TW\" \"$LAB/tw\"; cd /; \
+         setpriv --reuid 4242 --regid 4242 --clear-groups --inh-caps=-all timeout 40 \"$LAB/tw\" exec --policy {policy} --wall 30s"
+    )
+}
+
+/// Runs a command of the jail as [`run`] does, without root's rights.
+pub(crate) fn ordinary(policy: &str, ceiling: &str, command: &str) -> Ran {
+    let launcher = ordinary_launcher(policy);
+    script(&format!("{launcher} --cap-set 'stdout,{ceiling}' --report \"$LAB/report\" -- {command}"))
+}
+
 /// Runs a command that may read the lab's folder, in which the authority's certificate stands.
 pub(crate) fn run_with_authority(policy: &str, ceiling: &str, flags: &str, command: &str) -> Ran {
     script(&format!(

@@ -13,7 +13,7 @@ mod program;
 mod server;
 mod sockets;
 
-use lab::{curl, possible, python, run, script};
+use lab::{curl, ordinary, ordinary_launcher, possible, python, run, script};
 
 #[test]
 #[ignore = "the other tests' internet, which they start by themselves"]
@@ -36,6 +36,39 @@ fn a_granted_host_is_reached_and_no_other() {
     assert!(ran.code == 6 && ran.has("-other.example.org", "isn't granted"), "{:?}", ran.network());
 }
 
+/// The same without any of root's rights: no helper, no capability, no group.
+#[test]
+fn an_ordinary_user_has_the_same_network() {
+    if !possible() {
+        return;
+    }
+    let fetch = "/usr/bin/curl --noproxy '*' -sS -m 10";
+    let ran = ordinary("sh", "net=api.example.com", &format!("{fetch} http://api.example.com/x"));
+    assert_eq!(ran.out, "93.184.216.34:80 api.example.com /x\n", "{:?}", ran.network());
+    assert!(ran.has("+api.example.com:80", "to 93.184.216.34:80"), "{:?}", ran.network());
+    let ran = ordinary("sh", "net=api.example.com", &format!("{fetch} http://other.example.org/"));
+    assert_eq!((ran.code, ran.out.as_str()), (6, ""));
+    assert!(ran.has("-other.example.org", "isn't granted"), "{:?}", ran.network());
+    let ran = ordinary("sh", "net", &format!("{fetch} http://api.example.com:8443/y"));
+    assert_eq!(ran.out, "93.184.216.34:8443 api.example.com:8443 /y\n", "{:?}", ran.network());
+    let ran = ordinary("sh", "net", &format!("{fetch} http://127.0.0.1:8443/"));
+    assert_eq!((ran.code != 0, ran.out.as_str()), (true, ""));
+    let server = r#"
+import socket
+s = socket.create_server(("127.0.0.1", 8080)); c, a = s.accept(); c.sendall(c.recv(9)[::-1]); c.close()
+try: socket.create_connection(("93.184.216.34", 80)); print("out")
+except OSError as e: print(e.errno)
+"#;
+    let ran = script(&format!(
+        "{} --cap-set stdout,serve=8080 --report \"$LAB/report\" -- /usr/bin/python3 -c '{server}' &
+for i in $(seq 100); do echo abc | timeout 5 bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080; cat >&3; cat <&3' 2>/dev/null | grep cba && break; sleep 0.1; done
+wait",
+        ordinary_launcher("python")
+    ));
+    assert!(ran.out.contains("cba") && !ran.out.contains("out"), "{}", ran.out);
+    assert!(ran.has("+8080", "from 127.0.0.1"), "{:?}", ran.network());
+}
+
 #[test]
 fn a_port_is_reached_only_if_it_is_granted() {
     if !possible() {
@@ -44,7 +77,9 @@ fn a_port_is_reached_only_if_it_is_granted() {
     let ran = curl("net=api.example.com:8443", "http://api.example.com:8443/");
     assert_eq!(ran.out, "93.184.216.34:8443 api.example.com:8443 /\n");
     let ran = curl("net=api.example.com:8443,net=www.example.com:80", "http://api.example.com:80/");
-    assert!(ran.code == 56 && ran.has("-api.example.com:80", "doesn't grant"), "{:?}", ran.network());
+    // Whether curl has sent its request when the reset comes is a matter of time.
+    let reset = matches!(ran.code, 52 | 55 | 56);
+    assert!(reset && ran.has("-api.example.com:80", "doesn't grant"), "{} {:?}", ran.code, ran.network());
     assert_eq!(curl("net=api.example.com", "http://api.example.com:8443/").code, 7);
 }
 
@@ -146,7 +181,11 @@ fn a_request_or_hello_for_another_host_is_cut_off() {
         return;
     }
     let ran = curl("net=api.example.com", "-H 'Host: other.example.org' http://api.example.com/");
-    assert!(ran.code == 56 && ran.has("-api.example.com:80", "for other.example.org"), "{:?}", ran.network());
+    assert!(
+        matches!(ran.code, 52 | 55 | 56) && ran.has("-api.example.com:80", "for other.example.org"),
+        "{:?}",
+        ran.network()
+    );
     let hello = |name: &str| {
         format!(
             r#"
