@@ -30,9 +30,11 @@ fn with_open(who: Who, redirections: &str, acts: &str) -> Ended {
 #[test]
 fn only_the_three_streams_are_open() {
     for who in Who::all() {
-        for given in
-            [Given::bare(*who), Given::usual(*who), Given::usual(*who).flag("--cap-set", "stdout,stdin,exec")]
-        {
+        // With a network there are the egress's and the relay's besides.
+        let ceilings =
+            ["stdout,stdin,exec", "stdout,net", "stdout,net=example.com:443", "stdout,serve=18999"];
+        let with = ceilings.map(|ceiling| Given::usual(*who).flag("--cap-set", ceiling));
+        for given in [Given::bare(*who), Given::usual(*who)].into_iter().chain(with) {
             let ended = given.run(&["files", "descriptors"]).expect(Verdict::Ok);
             assert_eq!(ended.all("descriptor"), ["0 pipe", "1 pipe", "2 pipe"], "{who:?}");
         }

@@ -5,7 +5,13 @@ use crate::{
     host::{self, Who},
 };
 use policies::{audit::Entry, broker::Ran, report::Report};
-use std::{fs, net::TcpListener, process::Command};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    process::Command,
+    time::Duration,
+};
 use tempfile::TempDir;
 
 /// What became of one try.
@@ -38,6 +44,23 @@ pub(super) struct Scene {
     who: Who,
     folder: TempDir,
     port: u16,
+    host: SocketAddr,
+}
+
+/// A server that answers everybody the same; it ends with this process.
+fn server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut visitor in listener.incoming().flatten() {
+            let _asked = visitor
+                .set_read_timeout(Some(Duration::from_secs(5)))
+                .and_then(|()| visitor.read(&mut [0; 4096]));
+            let _told = visitor
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: close\r\n\r\nreached");
+        }
+    });
+    address
 }
 
 impl Scene {
@@ -47,12 +70,13 @@ impl Scene {
         who.own(&folder.path().join("a.txt"));
         // Given back at once: nobody else asks for it meanwhile, and nothing here listens on it for long.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { who, folder, port }
+        Self { who, folder, port, host: server() }
     }
 
-    /// Text with the folder in the place of `{}`, and the port.
+    /// Text with the folder in the place of `{}`, the port and the server.
     pub(super) fn fill(&self, text: &str) -> String {
-        text.replace("{port}", &self.port.to_string()).replace("{}", self.folder.path().to_str().unwrap())
+        let text = text.replace("{port}", &self.port.to_string()).replace("{host}", &self.host.to_string());
+        text.replace("{}", self.folder.path().to_str().unwrap())
     }
 
     fn command(&self, text: &str) -> Command {
