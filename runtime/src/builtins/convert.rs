@@ -183,7 +183,7 @@ fn int(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
         },
         _ => {
             if let Some(d) = value.as_decimal() {
-                return match d.as_integer() {
+                return match d.as_integer()? {
                     Some(n) => Ok(Value::big(n)),
                     None => or_default(args, fallback, not_whole(&value)),
                 };
@@ -225,8 +225,11 @@ fn float(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
 fn decimal(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let value = args.at(0).clone();
     let parsed = match &value {
-        Value::Int(n) => Some(Decimal::from_int(BigInt::from(*n))),
-        Value::Big(n) => Some(Decimal::from_int(n.0.clone())),
+        Value::Int(n) => Decimal::from_int(BigInt::from(*n)),
+        Value::Big(n) => match Decimal::from_int(n.0.clone()) {
+            None => return or_default(args, 1, raised("decimal is too large")),
+            some => some,
+        },
         Value::Float(f) if f.is_finite() => Decimal::parse(&crate::vm::number::float(*f)),
         _ if value.as_decimal().is_some() => return Ok(value),
         _ => value.as_text().and_then(|t| Decimal::parse(&t.trim().replace('_', ""))),

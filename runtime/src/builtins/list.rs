@@ -2,6 +2,7 @@
 
 use super::{Args, Builtin, Cost, Ctx};
 use crate::vm::compare::{Incomparable, equal, sort_order};
+use crate::vm::decimal::Decimal;
 use crate::vm::ops::key_text;
 use crate::vm::other::Other;
 use crate::vm::render::type_name;
@@ -254,7 +255,11 @@ pub(super) fn bucket(v: &Value) -> String {
         Value::Short(_) | Value::Text(_) => format!("t{}", v.as_text().unwrap_or("")),
         Value::List(l) => format!("l{}", l.items().len()),
         Value::Map(m) => format!("m{}", m.len()),
-        v if v.as_decimal().is_some() => "d".to_owned(),
+        v if v.as_decimal().is_some() => match v.as_decimal().map(Decimal::as_integer) {
+            Some(Ok(Some(n))) if i64::try_from(&n).is_ok() => format!("n{n}"),
+            Some(Ok(Some(_))) => "onumber".to_owned(),
+            _ => "d".to_owned(),
+        },
         other => format!("o{}", type_name(other)),
     }
 }
@@ -262,15 +267,30 @@ pub(super) fn bucket(v: &Value) -> String {
 /// Positions of first appearances by equality.
 pub(super) struct Seen {
     buckets: HashMap<String, Vec<usize>>,
+    /// Whether a decimal, and whether a float was among them: the two are never compared.
+    decimals: bool,
+    floats: bool,
 }
 
 impl Seen {
     pub(super) fn new() -> Self {
-        Self { buckets: HashMap::new() }
+        Self { buckets: HashMap::new(), decimals: false, floats: false }
+    }
+
+    /// A decimal doesn't meet a float, though they are in different buckets.
+    fn unmixed(&self, value: &Value) -> Result<(), Incomparable> {
+        let (float, decimal) = (matches!(value, Value::Float(_)), value.as_decimal().is_some());
+        if float && self.decimals || decimal && self.floats {
+            return Err(Incomparable("cannot mix decimal and float".to_owned()));
+        }
+        Ok(())
     }
 
     /// The position of an equal value in `known`, or remembers this one as the next.
     pub(super) fn find(&mut self, value: &Value, known: &[Value]) -> Result<Option<usize>, Incomparable> {
+        self.unmixed(value)?;
+        self.decimals |= value.as_decimal().is_some();
+        self.floats |= matches!(value, Value::Float(_));
         let key = bucket(value);
         let list = self.buckets.entry(key).or_default();
         for &i in list.iter() {
@@ -284,6 +304,7 @@ impl Seen {
 
     /// The position of an equal value in `known`; remembers nothing.
     pub(super) fn seek(&self, value: &Value, known: &[Value]) -> Result<Option<usize>, Incomparable> {
+        self.unmixed(value)?;
         for &i in self.buckets.get(&bucket(value)).into_iter().flatten() {
             if equal(&known[i], value)? {
                 return Ok(Some(i));

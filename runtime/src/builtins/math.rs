@@ -20,7 +20,7 @@ macro_rules! float {
             if let Some(array) = super::arrays::mapped(a, f) {
                 return Ok(array);
             }
-            Ok(Value::Float(f(a.float(0)?)))
+            Ok(Value::Float(f(near(a, 0)?)))
         })
         .cost(Cost::Flat)
     };
@@ -30,7 +30,7 @@ macro_rules! float2 {
     ($name:literal, $a:literal, $b:literal, $f:expr) => {
         Builtin::new($name, &[$a, $b], 2, |_, a| {
             let f: fn(f64, f64) -> f64 = $f;
-            Ok(Value::Float(f(a.float(0)?, a.float(1)?)))
+            Ok(Value::Float(f(near(a, 0)?, near(a, 1)?)))
         })
         .cost(Cost::Flat)
     };
@@ -105,6 +105,15 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin::new("histogram", &["list", "bins"], 1, histogram).cost(Cost::Own),
 ];
 
+/// A number as a double; an integer that is too large for one isn't taken for infinity.
+fn near(args: &Args<'_>, i: usize) -> Result<f64, Fault> {
+    let f = args.float(i)?;
+    if f.is_infinite() && matches!(args.at(i), Value::Big(_)) {
+        return Err(raised(format!("{}: the integer is too large for a float", args.name)));
+    }
+    Ok(f)
+}
+
 fn whole(args: &mut Args<'_>, how: Rounding) -> Result<Value, Fault> {
     match args.at(0) {
         Value::Int(_) | Value::Big(_) => Ok(args.take(0)),
@@ -124,7 +133,7 @@ fn whole(args: &mut Args<'_>, how: Rounding) -> Result<Value, Fault> {
             Ok(float_to_big(rounded).map_or(Value::Nothing, Value::big))
         }
         v => match v.as_decimal() {
-            Some(d) => Ok(Value::big(d.whole(how))),
+            Some(d) => Ok(Value::big(d.whole(how)?)),
             None => Err(args.wrong(0, "a number")),
         },
     }
@@ -137,12 +146,14 @@ fn round_to(_: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     }
     if let Some(d) = args.at(0).as_decimal() {
         if n >= 0 {
-            return Ok(Value::decimal(d.round_to(n as u32)));
+            return Ok(Value::decimal(d.round_to(n as u32)?));
         }
+        d.pay_cut()?;
         let ten = BigInt::from(10);
         let (unit, scale) = (ten.pow((-n) as u32), ten.pow(d.scale));
         let units = nearest(&d.digits, &(&unit * scale));
-        return Ok(Value::decimal(Decimal::from_int(units * unit)));
+        let rounded = Decimal::from_int(units * unit).ok_or_else(|| raised("decimal is too large"))?;
+        return Ok(Value::decimal(rounded));
     }
     let whole = match args.at(0) {
         Value::Int(i) => Some(BigInt::from(*i)),

@@ -111,7 +111,7 @@ fn plain(ctx: &mut Ctx<'_>, v: &Value, spot: &mut String, depth: usize) -> Resul
                 use base64::Engine;
                 toml::Value::String(base64::engine::general_purpose::STANDARD.encode(bytes))
             }
-            Some(Other::Decimal(d)) => toml::Value::String(d.to_string()),
+            Some(Other::Decimal(_)) => toml::Value::String(crate::vm::render::display(v)),
             Some(Other::Secret(_)) => toml::Value::String("[redacted]".to_owned()),
             Some(Other::Foreign(f)) => match f.data() {
                 Some(data) => match (f.type_name(), data.as_text()) {

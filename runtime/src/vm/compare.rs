@@ -112,7 +112,7 @@ fn scalar_equal(a: &Value, b: &Value) -> Result<bool, Incomparable> {
         (Value::Task(x), Value::Task(y)) => Rc::ptr_eq(x, y),
         (Value::Other(x), Value::Other(y)) => match (&x.inner, &y.inner) {
             (Other::Bytes(p), Other::Bytes(q)) => p == q,
-            (Other::Decimal(p), Other::Decimal(q)) => p.compare(q) == Ordering::Equal,
+            (Other::Decimal(p), Other::Decimal(q)) => p.compare(q).map_err(Incomparable)? == Ordering::Equal,
             (Other::Secret(p), Other::Secret(q)) => constant_time(&p.value, &q.value),
             (Other::Type(p) | Other::Enum(p), Other::Type(q) | Other::Enum(q)) => Rc::ptr_eq(p, q),
             (Other::Maker(p, i), Other::Maker(q, j)) => Rc::ptr_eq(p, q) && i == j,
@@ -148,8 +148,8 @@ pub(crate) fn is_number(v: &Value) -> bool {
 
 /// Order of two numbers by exact value; `None` with NaN.
 pub(crate) fn numbers(a: &Value, b: &Value) -> Result<Option<Ordering>, Incomparable> {
-    use super::decimal::Decimal;
     use num_bigint::BigInt;
+    use std::borrow::Cow;
     Ok(match (a, b) {
         (Value::Int(x), Value::Int(y)) => Some(x.cmp(y)),
         (Value::Float(x), Value::Float(y)) => x.partial_cmp(y),
@@ -161,13 +161,18 @@ pub(crate) fn numbers(a: &Value, b: &Value) -> Result<Option<Ordering>, Incompar
         (Value::Big(x), Value::Float(y)) => compare_big_float(&x.0, *y),
         (Value::Float(x), Value::Big(y)) => compare_big_float(&y.0, *x).map(Ordering::reverse),
         _ => {
-            let decimal = |v: &Value| match v {
-                Value::Int(n) => Some(Decimal::from_int(BigInt::from(*n))),
-                Value::Big(n) => Some(Decimal::from_int(n.0.clone())),
-                other => other.as_decimal().cloned(),
-            };
-            match (decimal(a), decimal(b)) {
-                (Some(x), Some(y)) => Some(x.compare(&y)),
+            // An integer of any length: it is compared, not made a decimal.
+            fn parts(v: &Value) -> Option<(Cow<'_, BigInt>, u32)> {
+                match v {
+                    Value::Int(n) => Some((Cow::Owned(BigInt::from(*n)), 0)),
+                    Value::Big(n) => Some((Cow::Borrowed(&n.0), 0)),
+                    other => other.as_decimal().map(|d| (Cow::Borrowed(&d.digits), d.scale)),
+                }
+            }
+            match (parts(a), parts(b)) {
+                (Some((x, p)), Some((y, q))) => {
+                    Some(super::decimal::compare(&x, p, &y, q).map_err(Incomparable)?)
+                }
                 _ => return Err(Incomparable("cannot mix decimal and float".into())),
             }
         }
@@ -207,7 +212,7 @@ fn ordered(a: &Value, b: &Value, depth: u32) -> Result<Option<Ordering>, Incompa
         }
         (Value::Other(x), Value::Other(y)) => match (&x.inner, &y.inner) {
             (Other::Bytes(p), Other::Bytes(q)) => Ok(Some(p.cmp(q))),
-            (Other::Decimal(p), Other::Decimal(q)) => Ok(Some(p.compare(q))),
+            (Other::Decimal(p), Other::Decimal(q)) => p.compare(q).map(Some).map_err(Incomparable),
             (Other::Foreign(p), Other::Foreign(q)) if p.type_name() == q.type_name() => {
                 p.compare(q.as_ref()).map(Some).ok_or_else(|| {
                     if p.type_name() == "complex" {

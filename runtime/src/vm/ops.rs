@@ -357,12 +357,14 @@ pub(crate) fn join(a: Value, right: &str) -> Raised<Value> {
     Ok(Value::string(out))
 }
 
-fn decimal(v: &Value) -> Option<Decimal> {
-    match v {
-        Value::Int(n) => Some(Decimal::from_int(BigInt::from(*n))),
-        Value::Big(n) => Some(Decimal::from_int(n.0.clone())),
-        other => other.as_decimal().cloned(),
-    }
+fn decimal(v: &Value) -> Raised<Option<std::borrow::Cow<'_, Decimal>>> {
+    use std::borrow::Cow;
+    let whole = |n: BigInt| Decimal::from_int(n).map(Cow::Owned).ok_or("decimal is too large").map(Some);
+    Ok(match v {
+        Value::Int(n) => whole(BigInt::from(*n))?,
+        Value::Big(n) => whole(n.0.clone())?,
+        other => other.as_decimal().map(Cow::Borrowed),
+    })
 }
 
 fn other(op: Arith, a: &Value, b: &Value) -> Raised<Value> {
@@ -370,7 +372,7 @@ fn other(op: Arith, a: &Value, b: &Value) -> Raised<Value> {
         if matches!(a, Value::Float(_)) || matches!(b, Value::Float(_)) {
             return Err("cannot mix decimal and float".into());
         }
-        if let (Some(x), Some(y)) = (decimal(a), decimal(b)) {
+        if let (Some(x), Some(y)) = (decimal(a)?, decimal(b)?) {
             return decimals(op, &x, &y).map(Value::decimal);
         }
     }
@@ -427,29 +429,27 @@ fn taint(a: &Value, b: &Value) -> Option<Value> {
 }
 
 fn decimals(op: Arith, x: &Decimal, y: &Decimal) -> Raised<Decimal> {
-    Ok(match op {
+    match op {
         Arith::Add => x.add(y),
         Arith::Sub => x.sub(y),
         Arith::Mul => x.mul(y),
-        Arith::Div | Arith::FloorDiv if y.is_zero() => return Err("Division by zero".into()),
-        Arith::Rem if y.is_zero() => return Err("Modulo by zero".into()),
+        Arith::Div | Arith::FloorDiv if y.is_zero() => Err("Division by zero".into()),
+        Arith::Rem if y.is_zero() => Err("Modulo by zero".into()),
         Arith::Div => x.div(y),
         Arith::FloorDiv => x.floor_div(y),
         Arith::Rem => x.rem(y),
         Arith::Pow => {
-            let exponent = y.as_integer().ok_or("Unsupported operation: decimal ** decimal")?;
-            if exponent.is_negative() {
-                if x.is_zero() {
-                    return Err("Zero cannot be raised to a negative power".into());
-                }
-                let e = (-exponent).to_u32().ok_or("decimal is too large")?;
-                let p = x.pow(e).ok_or("decimal is too large")?;
-                Decimal::from_int(BigInt::from(1)).div(&p)
-            } else {
-                exponent.to_u32().and_then(|e| x.pow(e)).ok_or("decimal is too large")?
+            let exponent = y.as_integer()?.ok_or("Unsupported operation: decimal ** decimal")?;
+            if exponent.is_negative() && x.is_zero() {
+                return Err("Zero cannot be raised to a negative power".into());
             }
+            let power = x.pow(exponent.abs().to_u32().ok_or("decimal is too large")?)?;
+            if exponent.is_negative() {
+                return Decimal::from_int(BigInt::from(1)).ok_or("decimal is too large")?.div(&power);
+            }
+            Ok(power)
         }
-    })
+    }
 }
 
 /// `-v`.

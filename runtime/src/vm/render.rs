@@ -167,9 +167,7 @@ fn one<'v>(value: &'v Value, out: &mut String, todo: &mut Vec<Part<'v>>) {
                 }
                 out.push(')');
             }
-            Other::Decimal(d) => {
-                let _ = write!(out, "{d}");
-            }
+            Other::Decimal(d) => d.write(out),
             Other::Type(shape) => {
                 let _ = write!(out, "task:{}", shape.name);
             }

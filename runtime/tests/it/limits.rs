@@ -174,3 +174,75 @@ fn growing_along_a_path_costs_the_same_each_turn() {
         assert!(more < some * 5 / 2, "{before} … {turn}: {some}, then {more}");
     }
 }
+
+/// Decimals have a cap, and what they cost below it is paid before the work.
+#[test]
+fn decimals_end_in_their_cap_or_in_the_fuel() {
+    for program in [
+        "let d be 1e-10000d\nprint(d * d * d * d * d * d * d)\n",
+        "let d be 1e-10000d\neach i in range(19)\n    set d to d * d\n",
+        "let d be 1.1d\nwhile true\n    set d to d * d\n",
+        "let d be 1d\neach i in range(600000)\n    set d to d / 1e10000d\n",
+        "print(product([1e-10000d, 1e-10000d]))\n",
+        "print(mean([1e-10000d, 0d, 0d]))\n",
+        "print(1d + 2**300000)\n",
+        "print(decimal(2**300000))\n",
+        "print(0.1d ** -20000)\n",
+    ] {
+        let ran = Given::program(program).fuel(30_000_000).heap(64 << 20).run();
+        assert!(ran.errors[0].contains("decimal is too large"), "{program}: {:?}", ran.errors);
+    }
+    let long = "let d be 1e-5000d + 1e9000d\nlet e be 1e-10000d + 1d\n";
+    for endless in [
+        "let x be d + e",
+        "let x be e * 3d - e",
+        "let x be d / e",
+        "let x be d // 1e-5000d",
+        "let x be d % e",
+        "let x be e < 1d",
+        "let x be e == 1.0d",
+        "let x be text(d)",
+        "let x be json_encode([d])",
+        "let x be float(d)",
+        "let x be round(e)",
+        "let x be round_to(e, -3)",
+        "let x be unique([e])",
+    ] {
+        let ran = Given::program(&format!("{long}while true\n    {endless}\n")).fuel(100_000).run();
+        assert_eq!(ran.end().trap.as_deref(), Some("fuel"), "{endless}: {:?}", ran.errors);
+    }
+    // Below the cap all is exact, and an integer of any length is compared.
+    let fine = "print(1e-5000d * 1e-5000d == 1e-10000d)\nprint(1d < 2**300000)\nprint(-(2**300000) < 1e-3d)\n\
+                print(decimal(\"1e-9223372036854775808\", \"none\"))\n";
+    assert_eq!(Given::program(fine).run().output, ["true", "true", "true", "none"]);
+}
+
+#[test]
+fn a_decimal_and_a_float_are_no_keys_of_one_grouping() {
+    for grouping in [
+        "group_by([1d, 1.0], (x) => x)",
+        "group_by([1.5, 2.25d], (x) => x)",
+        "count_by([1.5d, 1.0], (x) => x)",
+        "unique([1.0, 1d])",
+        "mode([1d, 2.0])",
+    ] {
+        let ran = Given::program(&format!("print({grouping})\n")).run();
+        assert!(ran.errors[0].contains("cannot mix decimal and float"), "{grouping}: {:?}", ran.errors);
+    }
+    let fine = "print(unique([1d, 1, 1.0d, 2.5d, 2.50d, true, 1e30d, 10**30]))\nprint(mode([1.5, 1.5, 2]))\n";
+    assert_eq!(Given::program(fine).run().output, ["[1, 2.5, 1000000000000000000000000000000]", "1.5"]);
+}
+
+#[test]
+fn an_integer_beyond_a_float_is_no_infinity() {
+    for name in ["sqrt", "ln", "log10", "log2", "exp"] {
+        let ran = Given::program(&format!("print({name}(10**400))\n")).run();
+        assert!(
+            ran.errors[0].contains(&format!("{name}: the integer is too large for a float")),
+            "{:?}",
+            ran.errors
+        );
+    }
+    let fine = "print(log10(10**300))\nprint(sqrt(inf))\n";
+    assert_eq!(Given::program(fine).run().output, ["300.0", "inf"]);
+}
