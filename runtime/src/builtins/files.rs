@@ -44,7 +44,7 @@ pub(super) fn path_of(args: &Args<'_>, i: usize) -> Result<String, Fault> {
 }
 
 /// A path in the form that is shown and compared.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     policies::scope::NormalPath::parse(text).map_or_else(|_| text.to_owned(), |path| path.to_string())
 }
 

@@ -130,9 +130,7 @@ impl Writer<'_, '_> {
                     let text = base64::engine::general_purpose::STANDARD.encode(bytes);
                     self.text(&text, out);
                 }
-                Other::Decimal(d) => {
-                    let _ = write!(out, "{d}");
-                }
+                Other::Decimal(d) => d.write(out),
                 Other::Secret(_) => out.push_str("\"[redacted]\""),
                 Other::Foreign(f) => match f.data() {
                     Some(data) => {
@@ -157,9 +155,13 @@ impl Writer<'_, '_> {
                 "enum" => "an enum",
                 "module" => "a module",
                 "complex" => "a complex number",
-                _ => "a generator",
+                other => return self.not_data_but(&format!("a {other}")),
             },
         };
+        self.not_data_but(kind)
+    }
+
+    fn not_data_but(&self, kind: &str) -> Fault {
         raised(format!("json_encode: {} is {kind}, not data", self.spot()))
     }
 

@@ -363,6 +363,9 @@ pub fn find(name: &str) -> Option<u16> {
     index().get(name).copied()
 }
 
+pub(crate) use files::shown as shown_path;
+pub(crate) use stubs::missing_by_family;
+
 /// A builtin by its number.
 #[must_use]
 #[inline]

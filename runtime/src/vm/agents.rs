@@ -19,7 +19,13 @@ use std::rc::Rc;
 pub struct Board {
     values: BTreeMap<String, Value>,
     channels: BTreeMap<String, VecDeque<Value>>,
-    rows: Vec<Row>,
+    /// By the order of their starts: the living, and the last of those that have ended.
+    rows: BTreeMap<u64, Row>,
+    started: u64,
+    living: usize,
+    failed: bool,
+    /// How many of each name were started.
+    names: BTreeMap<Rc<str>, u64>,
     pub(crate) schedule: super::schedule::Schedule,
     /// What families share between a program's agents (the bus, the notebook …), by the family's name.
     pub(crate) keep: BTreeMap<&'static str, Box<dyn std::any::Any>>,
@@ -55,7 +61,7 @@ impl Board {
                 ("finished_at", r.finished.map_or(Value::Nothing, Value::Float)),
             ])
         };
-        Value::list(self.rows.iter().map(row).collect())
+        Value::list(self.rows.values().map(row).collect())
     }
 
     /// What was shared, by its keys.
@@ -65,7 +71,7 @@ impl Board {
 
     /// Asks for an agent's end; `false` if there is none of that name running.
     pub(crate) fn stop(&mut self, id: &str) -> bool {
-        match self.rows.iter_mut().find(|r| r.id == id && r.finished.is_none()) {
+        match self.rows.values_mut().find(|r| r.id == id && r.finished.is_none()) {
             Some(row) => {
                 row.stopping = true;
                 true
@@ -75,7 +81,36 @@ impl Board {
     }
 
     pub(crate) fn alive(&self) -> bool {
-        self.rows.iter().any(|r| r.finished.is_none())
+        self.living > 0
+    }
+
+    /// A row for a new agent.
+    fn begin(&mut self, name: &Rc<str>, started: f64) -> u64 {
+        let number = self.names.entry(name.clone()).or_default();
+        let id = format!("{name}_{number}");
+        *number += 1;
+        let row = self.started;
+        self.started += 1;
+        self.living += 1;
+        let name = name.clone();
+        self.rows.insert(row, Row { id, name, error: None, started, finished: None, stopping: false });
+        row
+    }
+
+    /// An agent has ended. So many rows of the ended are kept; one that failed is kept longer than one that went well.
+    fn end(&mut self, row: u64, now: f64, error: Option<String>) {
+        self.living -= 1;
+        self.failed |= error.is_some();
+        if let Some(row) = self.rows.get_mut(&row) {
+            row.finished = Some(now);
+            row.error = error;
+        }
+        if self.rows.len() - self.living > MOST_ENDED {
+            let ended = || self.rows.iter().filter(|(_, r)| r.finished.is_some());
+            let oldest =
+                ended().find(|(_, r)| r.error.is_none()).or_else(|| ended().next()).map(|(row, _)| *row);
+            oldest.and_then(|row| self.rows.remove(&row));
+        }
     }
 }
 
@@ -84,12 +119,18 @@ pub(crate) type Shared = Rc<RefCell<Board>>;
 
 /// A started agent: its row on the board and, until it has ended, its machine.
 pub(crate) struct Agent {
-    row: usize,
+    row: u64,
     machine: Option<Box<Machine>>,
 }
 
 /// Seconds that `wait_for` waits without a `timeout`.
 const DEFAULT_WAIT: f64 = 30.0;
+
+/// Agents that live at once.
+const MOST_LIVING: usize = 1000;
+
+/// Rows of agents that have ended.
+const MOST_ENDED: usize = 1000;
 
 impl Core {
     /// `log`.
@@ -231,8 +272,8 @@ impl Machine {
         let Some(proto) = found else {
             return Err(raised(format!("No agent defined with name '{name}'")));
         };
-        if self.agents.len() >= 1000 {
-            return Err(raised("too many agents (1000)"));
+        if self.core.shared.borrow().living >= MOST_LIVING {
+            return Err(raised(format!("too many agents ({MOST_LIVING} live at once)")));
         }
         let Some(core) = self.core.fork(None) else {
             return Err(raised("agents can't be started here"));
@@ -258,18 +299,7 @@ impl Machine {
             }
         }
         let started = self.core.host.now();
-        let mut board = self.core.shared.borrow_mut();
-        let id = format!("{name}_{}", board.rows.iter().filter(|r| r.name == *name).count());
-        let row = board.rows.len();
-        board.rows.push(Row {
-            id,
-            name: name.clone(),
-            error: None,
-            started,
-            finished: None,
-            stopping: false,
-        });
-        drop(board);
+        let row = self.core.shared.borrow_mut().begin(name, started);
         self.agents.push(Agent { row, machine: Some(Box::new(machine)) });
         Ok(())
     }
@@ -280,7 +310,8 @@ impl Machine {
         let mut i = 0;
         while i < self.agents.len() {
             let row = self.agents[i].row;
-            if self.core.shared.borrow().rows[row].stopping && self.agents[i].machine.take().is_some() {
+            let stopping = self.core.shared.borrow().rows.get(&row).is_some_and(|r| r.stopping);
+            if stopping && self.agents[i].machine.take().is_some() {
                 self.finished(row, None);
                 moved = true;
             }
@@ -301,6 +332,7 @@ impl Machine {
             }
             i += 1;
         }
+        self.agents.retain(|agent| agent.machine.is_some());
         moved
     }
 
@@ -326,11 +358,9 @@ impl Machine {
         (moved, outcome)
     }
 
-    fn finished(&mut self, row: usize, error: Option<String>) {
+    fn finished(&mut self, row: u64, error: Option<String>) {
         let now = self.core.host.now();
-        let mut board = self.core.shared.borrow_mut();
-        board.rows[row].finished = Some(now);
-        board.rows[row].error = error;
+        self.core.shared.borrow_mut().end(row, now, error);
     }
 
     /// Runs the other agents while this one waits, or because its slice is over.
@@ -369,7 +399,7 @@ impl Machine {
             }
         }
         let board = self.core.shared.borrow();
-        Joined { well: board.rows.iter().all(|r| r.error.is_none()) && !board.schedule.has_failed(), exit }
+        Joined { well: !board.failed && !board.schedule.has_failed(), exit }
     }
 
     /// Ends what is left of the agents: the next `test` block starts without any.
@@ -383,6 +413,6 @@ impl Machine {
     #[must_use]
     pub fn failures(&self) -> Vec<(String, String)> {
         let board = self.core.shared.borrow();
-        board.rows.iter().filter_map(|r| Some((r.id.clone(), r.error.clone()?))).collect()
+        board.rows.values().filter_map(|r| Some((r.id.clone(), r.error.clone()?))).collect()
     }
 }

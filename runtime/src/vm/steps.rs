@@ -326,6 +326,14 @@ pub(super) fn contains(regs: &mut Regs, a: u8, b: u8, locals: u8, core: &mut Cor
 
 /// `Undefined variable`, with the Synsema form of names known from elsewhere.
 pub(super) fn undefined(name: &str) -> Fault {
+    if let Some(why) = crate::builtins::missing_by_family(name) {
+        return raised(format!("{name}: {why}"));
+    }
+    if matches!(name, "request" | "params") {
+        return raised(format!(
+            "Undefined variable: '{name}' — it is there inside a handler only; pass it as a parameter to what the handler calls"
+        ));
+    }
     let hint = match crate::builtins::hint(name) {
         Some(form) => format!(" — in Synsema: {form}"),
         None => String::new(),

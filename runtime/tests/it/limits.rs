@@ -246,3 +246,48 @@ fn an_integer_beyond_a_float_is_no_infinity() {
     let fine = "print(log10(10**300))\nprint(sqrt(inf))\n";
     assert_eq!(Given::program(fine).run().output, ["300.0", "inf"]);
 }
+
+/// The living are counted, and the ended are kept in a bounded number of rows.
+#[test]
+fn agents_may_be_started_without_end_while_few_live() {
+    let program = |n: u32| {
+        format!(
+            "agent W\n    signal \"r\"\neach i in range({n})\n    spawn W\n    wait_for \"r\" as x\n\
+             print(length(agents()))\nprint(agents()[-1][\"id\"])\n"
+        )
+    };
+    let once = Given::program(&program(1200)).run();
+    assert_eq!(once.output, ["1000", "W_1199"], "{:?}", once.errors);
+    let more = Given::program(&program(2400)).run();
+    assert_eq!(more.output, ["1000", "W_2399"]);
+    assert!(more.end().heap_peak < once.end().heap_peak + 4096);
+    let living = "agent W\n    wait_for \"never\" as x\neach i in range(1001)\n    spawn W\n";
+    let ran = Given::program(living).run();
+    assert!(ran.errors[0].contains("too many agents (1000 live at once)"), "{:?}", ran.errors);
+    // One that failed long ago still makes the program fail, and is told.
+    let failing = "agent Bad\n    raise \"lost\"\nspawn Bad\n";
+    let ran = Given::program(&format!("{failing}{}", program(1200))).run();
+    assert_eq!(ran.end().exit, 1);
+    assert!(ran.errors.iter().any(|e| e.contains("lost")), "{:?}", ran.errors);
+}
+
+#[test]
+fn names_that_are_somewhere_else_say_where() {
+    for (program, says) in [
+        ("print(request)", "pass it as a parameter"),
+        ("task f()\n    give params\nf()", "pass it as a parameter"),
+        ("eth_call(1)", "eth_call: this family of builtins isn't built into this runtime yet"),
+        ("mnemonic_generate()", "mnemonic_generate: this family"),
+        ("print(evm_address(1))", "evm_address: this family"),
+        ("print(json_encode(pipe()))", "is a pipe, not data"),
+        ("print(json_encode(rng(1)))", "is a generator, not data"),
+    ] {
+        let ran = Given::program(&format!("{program}\n")).run();
+        assert!(ran.errors[0].contains(says), "{program}: {:?}", ran.errors);
+    }
+    // A program's own name stands before the family.
+    assert_eq!(
+        Given::program("let eth_call be 3\nlet request be 4\nprint(eth_call + request)\n").run().output,
+        ["7"]
+    );
+}

@@ -14,6 +14,9 @@ use std::io::{Read, Write};
 /// Bytes of a file that is read.
 const MOST: u64 = 16 << 20;
 
+/// A file stands where a folder is needed: `exists` for who makes one, `io` for the others.
+const NO_FOLDER: &str = "no_folder";
+
 /// Why an operation failed: the kind and the message of its `Error`, or a refusal.
 enum Failed {
     Error(&'static str, String),
@@ -39,6 +42,7 @@ fn refused(refused: Refused, leads_out: impl FnOnce() -> String) -> Failed {
         By::Ceiling => Failed::Fault(denied(leads_out())),
         By::Kernel(2) => Failed::Error("not_found", "no such file or folder".into()),
         By::Kernel(17) => Failed::Error("exists", "it exists already".into()),
+        By::Kernel(20) => Failed::Error(NO_FOLDER, refused.why),
         By::Kernel(21) => Failed::Error("is_directory", "it is a folder".into()),
         By::Kernel(_) | By::Limit | By::Misuse => Failed::Error("io", refused.why),
     }
@@ -108,7 +112,7 @@ fn write(ctx: &mut Ctx<'_>, path: String, content: &str, how: Option<How>) -> Do
 /// One of the functions, by the last part of its name.
 pub(super) fn act(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     let act = args.name.strip_prefix("fs.").unwrap_or("");
-    let path = text(ctx, args, 0)?.to_owned();
+    let path = crate::builtins::shown_path(text(ctx, args, 0)?);
     let content = if args.len() > 1 { text(ctx, args, 1)?.to_owned() } else { String::new() };
     let right = match act {
         "read" | "list" | "exists" => Capability::FileRead,
@@ -133,10 +137,14 @@ pub(super) fn act(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault
             other => other,
         }
         .map(|_| Value::Nothing),
-        _ => request(ctx, &Request::MakeFolder { path }).map(|_| Value::Nothing),
+        _ => request(ctx, &Request::MakeFolder { path }).map(|_| Value::Nothing).map_err(|e| match e {
+            Failed::Error(NO_FOLDER, _) => Failed::Error("exists", "a file is there already".into()),
+            other => other,
+        }),
     };
     match done {
         Ok(value) => ok(ctx, value),
+        Err(Failed::Error(NO_FOLDER, message)) => error(ctx, "io", &name, 0, &message),
         Err(Failed::Error(kind, message)) => error(ctx, kind, &name, 0, &message),
         Err(Failed::Fault(fault)) => Err(fault),
     }

@@ -49,7 +49,7 @@ fn write(
     out: &mut String,
 ) -> Result<(), Fault> {
     ctx.charge(1)?;
-    if depth > DEPTH {
+    if depth >= DEPTH && matches!(value.body(), Some(Body::Array(_) | Body::Record(_))) {
         return Err(raised(format!("JSON nests deeper than {DEPTH}")));
     }
     if out.len() > most {
@@ -175,7 +175,7 @@ impl Reader<'_> {
     fn value(&mut self, ctx: &mut Ctx<'_>, depth: usize) -> Result<Value, Reading> {
         ctx.charge(1)?;
         self.space();
-        if depth > DEPTH {
+        if depth >= DEPTH && matches!(self.peek(), Some(b'{' | b'[')) {
             return Err(self.bad("nests deeper than 64"));
         }
         match self.peek() {

@@ -325,3 +325,28 @@ fn a_function_has_two_hundred_names() {
         "for _ in [1] do for _ = 1, 2 do match [n]\n [_] -> a0 = a0 + (a1 + (a2 + (a3 + n)))\n end end end\n";
     assert_eq!(run(&of(199, rest)), Ok(Data::Int(199 + 7 + 7)));
 }
+
+/// 64 levels pass, 65 don't, whatever is in the innermost.
+#[test]
+fn json_nests_exactly_so_deep() {
+    let deep = |n: usize, inner: &str| format!("{}{inner}{}", "[".repeat(n), "]".repeat(n));
+    for inner in ["", "1"] {
+        for (n, fits) in [(64, true), (65, false)] {
+            let text = deep(n, inner);
+            let read = format!("import json\nprint(tag(json.decode(\"{text}\")))");
+            assert_eq!(run("t.scua", &read).output, [if fits { "Ok" } else { "Error" }], "{n} {inner}");
+            let written =
+                run("t.scua", &format!("import json\nprint(len(json.encode({})))", deep(n.min(40), inner)));
+            assert_eq!(written.output.len(), 1);
+            let grown = format!(
+                "import json\nlet a = [{inner}]\nfor i = 2, {n} do a = [a] end\nprint(len(json.encode(a)))"
+            );
+            let ran = run("t.scua", &grown);
+            if fits {
+                assert_eq!(ran.output, [text.len().to_string()], "{:?}", ran.errors);
+            } else {
+                assert!(ran.errors[0].contains("JSON nests deeper than 64"), "{:?}", ran.errors);
+            }
+        }
+    }
+}

@@ -100,3 +100,14 @@ fn names_of_variables_are_one_decision() {
     assert_eq!(said, "t.scua:2: fault: capability not granted: env — run with --allow-env");
     assert_eq!(entries, [("env".to_owned(), false, "No matching grant found".to_owned())]);
 }
+
+/// A path is shown and told as it is compared.
+#[test]
+fn a_paths_detours_are_taken_out() {
+    let read = "import fs\nfs.read(\"./a/../q.txt\")";
+    let (said, entries) = run(read, "stdout", None);
+    assert!(said.contains("not granted: file_read(\"q.txt\")"), "{said}");
+    assert_eq!(entries.len(), 1);
+    let (said, entries) = run(read, "stdout,file.read=q.txt", None);
+    assert!(!said.contains("not granted") && entries.iter().all(|e| e.1), "{said} {entries:?}");
+}
