@@ -68,7 +68,7 @@ fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault> {
     ctx.ask(Capability::Exec, Some(&first))?;
     let exited = start(ctx, &input, &request)?;
     if exited.timed_out {
-        return Err(raised(format!("run: \"{first}\" timed out after {}s", display(&Value::Float(seconds)))));
+        return Err(raised(format!("run: \"{first}\" timed out after {}s", shown(seconds))));
     }
     if let Some(why) = exited.ended {
         return Err(raised(format!("run: \"{first}\": {why}")));
@@ -137,5 +137,19 @@ fn start(ctx: &mut Ctx<'_>, input: &[u8], request: &Request) -> Result<Exited, F
         }
         Reply::Refused(why) => Err(refused(why)),
         _ => Err(raised("run: the supervisor gave no result")),
+    }
+}
+
+/// Seconds in a message: whole ones without a point.
+fn shown(seconds: f64) -> String {
+    let whole = seconds.fract() == 0.0 && seconds < 1e15;
+    display(&if whole { Value::Int(seconds as i64) } else { Value::Float(seconds) })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn whole_seconds_are_shown_without_a_point() {
+        assert_eq!([1.0, 0.5, 120.0, 1e300].map(super::shown), ["1", "0.5", "120", "1e+300"]);
     }
 }

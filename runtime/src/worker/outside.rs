@@ -132,7 +132,7 @@ impl Host for Outside {
             // A fixed clock moves by what is waited for, and by nothing else.
             Clock::Fixed(now) => *now += seconds,
             Clock::System => {
-                let Ok(mut left) = Duration::try_from_secs_f64(seconds) else { return };
+                let Some(mut left) = asleep(seconds) else { return };
                 while self.interrupt.is_some() && left > MOST_ASLEEP && !self.is_interrupted() {
                     std::thread::sleep(MOST_ASLEEP);
                     left -= MOST_ASLEEP;
@@ -250,5 +250,22 @@ pub(super) fn line_of_input() -> Option<String> {
             line.truncate(cut);
             Some(line)
         }
+    }
+}
+/// How long a sleep is: what is beyond a duration is the longest one; `None` below 0.
+fn asleep(seconds: f64) -> Option<Duration> {
+    (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_beyond_all_durations_is_the_longest_one() {
+        assert_eq!(asleep(2f64.powi(70)), Some(Duration::MAX));
+        assert_eq!(asleep(f64::INFINITY), Some(Duration::MAX));
+        assert_eq!(asleep(0.5), Some(Duration::from_millis(500)));
+        assert_eq!((asleep(-1.0), asleep(f64::NAN)), (None, None));
     }
 }
