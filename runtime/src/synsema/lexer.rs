@@ -231,7 +231,13 @@ impl<'s> Lexer<'s> {
                 ));
             }
             (c, ..) => {
-                let hint = if c == b'#' { " — comments start with `--`" } else { "" };
+                let hint = match (c, self.peek(1)) {
+                    (b'#', _) => " — comments start with `--`",
+                    (b'&', b'&') => " — both conditions: `a and b`",
+                    (b'|', b'|') => " — one of two conditions: `a or b`",
+                    (b'!', _) => " — the opposite of a condition: `not a`",
+                    _ => "",
+                };
                 return Err(LoadError::lexer(
                     at as u32,
                     format!("Unexpected character: '{}'{hint}", char::from(c)),

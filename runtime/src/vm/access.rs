@@ -120,7 +120,15 @@ pub(crate) fn field(value: &Value, name: &str, core: &Core, how: Member) -> Resu
         },
         _ if how == Member::Called => Err(method(value, name)),
         _ => {
-            let hint = if matches!(how, Member::Of | Member::Chain) { BIND } else { "" };
+            let hint = match (how, name) {
+                (Member::Of | Member::Chain, _) => BIND,
+                (Member::Plain, "length" | "len" | "size" | "count")
+                    if matches!(value, Value::List(_) | Value::Short(_) | Value::Text(_)) =>
+                {
+                    " — write length(x)"
+                }
+                _ => "",
+            };
             Err(raised(format!("Cannot read property '{name}' of {}{hint}", type_name(value))))
         }
     }

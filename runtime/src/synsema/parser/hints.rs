@@ -67,9 +67,17 @@ impl Parser<'_> {
                     )
                 {
                     "Unexpected token: ASSIGN ('=') — there is no `+=`: change a variable with `set x to x + …`"
+                } else if self.in_a_condition() {
+                    "Unexpected token: ASSIGN ('=') — two values are compared with `==`"
                 } else {
                     "Unexpected token: ASSIGN ('=') — declare with `let x be …`, change it with `set x to …`"
                 }
+            }
+            Tok::Sym(Sym::Plus) if previous.is_some_and(|t| t.end == at && t.kind == Tok::Sym(Sym::Plus)) => {
+                "Unexpected token: PLUS ('+') — there is no `++`: write `set x to x + 1`"
+            }
+            kind if is_if(kind) || previous.is_some_and(|t| is_if(&t.kind)) => {
+                "there is no `if` in an expression: write `when c then a otherwise b`"
             }
             Tok::Sym(Sym::Question) => {
                 "Unexpected token: QUESTION ('?') — there is no `c ? a : b`: write `when c then a otherwise b`"
@@ -95,6 +103,9 @@ impl Parser<'_> {
                 "there are no comprehensions: use apply(list, fn) and where(list, pred)",
             );
         }
+        if let Some(name) = self.called_without_parentheses() {
+            return LoadError::parse(at, format!("a call has parentheses: write `{name}(…)`"));
+        }
         let mut message = format!("unexpected {} after the end of this statement", kind.name());
         if self.line_has_floor_division() {
             message.push_str(" — comments start with `--`; `//` is floor division");
@@ -105,11 +116,51 @@ impl Parser<'_> {
         LoadError::parse(at, message)
     }
 
-    fn line_has_floor_division(&self) -> bool {
-        self.tokens[..self.pos]
-            .iter()
-            .rev()
-            .take_while(|t| t.kind != Tok::Newline)
-            .any(|t| t.kind == Tok::Sym(Sym::SlashSlash))
+    /// The kinds of the tokens before this one on its line, the nearest first.
+    fn line_before(&self) -> impl Iterator<Item = &Tok> {
+        let starts = |kind: &Tok| matches!(kind, Tok::Newline | Tok::Indent | Tok::Dedent);
+        self.tokens[..self.pos].iter().rev().map(|t| &t.kind).take_while(move |kind| !starts(kind))
     }
+
+    fn line_has_floor_division(&self) -> bool {
+        self.line_before().any(|kind| *kind == Tok::Sym(Sym::SlashSlash))
+    }
+
+    /// Whether a value is wanted here that is no variable's new one: after `when` and its like, or inside brackets.
+    fn in_a_condition(&self) -> bool {
+        let mut open = 0i32;
+        for kind in self.line_before() {
+            match kind {
+                Tok::Sym(Sym::LParen) => open += 1,
+                Tok::Sym(Sym::RParen) => open -= 1,
+                Tok::Word(w)
+                    if matches!(&**w, "when" | "while" | "where" | "give" | "and" | "or" | "not") =>
+                {
+                    return true;
+                }
+                _ => {}
+            }
+            if open > 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// `print "hello"`: a builtin's name alone at a line's start, and a value after it.
+    fn called_without_parentheses(&self) -> Option<&str> {
+        let mut before = self.line_before();
+        let (Some(Tok::Word(name)), None) = (before.next(), before.next()) else { return None };
+        let value = match self.kind() {
+            Tok::Sym(sym) => *sym == Sym::LBrace,
+            Tok::Word(word) => !is_keyword(word) || matches!(&**word, "true" | "false" | "nothing"),
+            Tok::Newline | Tok::Indent | Tok::Dedent | Tok::End => false,
+            _ => true,
+        };
+        (value && crate::builtins::find(name).is_some()).then_some(name)
+    }
+}
+
+fn is_if(kind: &Tok) -> bool {
+    matches!(kind, Tok::Word(w) if &**w == "if")
 }
