@@ -261,7 +261,7 @@ fn agents_may_be_started_without_end_while_few_live() {
     let more = Given::program(&program(2400)).run();
     assert_eq!(more.output, ["1000", "W_2399"]);
     assert!(more.end().heap_peak < once.end().heap_peak + 4096);
-    let living = "agent W\n    wait_for \"never\" as x\neach i in range(1001)\n    spawn W\n";
+    let living = "agent W\n    wait_for \"never\" timeout 0.1 as x\neach i in range(1001)\n    spawn W\n";
     let ran = Given::program(living).run();
     assert!(ran.errors[0].contains("too many agents (1000 live at once)"), "{:?}", ran.errors);
     // One that failed long ago still makes the program fail, and is told.
@@ -290,4 +290,34 @@ fn names_that_are_somewhere_else_say_where() {
         Given::program("let eth_call be 3\nlet request be 4\nprint(eth_call + request)\n").run().output,
         ["7"]
     );
+}
+
+#[test]
+fn agents_stand_wherever_a_statement_may() {
+    let body = "agent Z\n    share n * 2 as \"v\"\n    signal \"r\"\nspawn Z with n = 21\nwait_for \"r\" as x\nobserve \"v\" as v\nprint(v)\n";
+    let inner = body.replace('\n', "\n    ");
+    for program in [
+        body.to_owned(),
+        format!("when true\n    {inner}\n"),
+        format!("task f()\n    {inner}\nf()\n"),
+        format!("each i in [1]\n    {inner}\n"),
+        format!("try\n    {inner}\nrecover e\n    print(e)\n"),
+        format!("sandbox\n    {inner}\n"),
+        format!("match 1\n    is 1\n        {}\n", body.replace('\n', "\n        ")),
+    ] {
+        let ran = Given::program(&program).run();
+        assert_eq!(ran.output, ["42"], "{program}: {:?}", ran.errors);
+    }
+    let told =
+        Given::program(&format!("test \"t\"\n    {}\n", inner.replace("print(v)", "assert_eq(v, 42)")))
+            .test();
+    assert!(told.iter().any(|line| line == "✓ t"), "{told:?}");
+    // What is around one in a task isn't the agent's: it has its own copy of the file's names.
+    let around = "task f()\n    let k be 1\n    agent Z\n        print(k)\n    spawn Z\nf()\n";
+    let ran = Given::program(around).run();
+    assert!(ran.errors[0].contains("agent 'Z' can't use 'k' from around it"), "{:?}", ran.errors);
+    let given = around.replace("spawn Z", "spawn Z with k = k");
+    assert_eq!(Given::program(&given).run().output, ["[Z] 1"]);
+    let of_file = "let k be 1\ntask f()\n    agent Z\n        print(k)\n    spawn Z\nf()\n";
+    assert_eq!(Given::program(of_file).run().output, ["[Z] 1"]);
 }

@@ -284,6 +284,11 @@ impl Compiler<'_> {
 
     /// Compiles a function's own code and gives its number.
     fn function(&mut self, function: &Function) -> u32 {
+        self.capturing(function).0
+    }
+
+    /// As [`function`](Self::function), with the outer variables that it uses.
+    fn capturing(&mut self, function: &Function) -> (u32, Vec<(u32, u32)>) {
         let index = self.reserve();
         let scope = function.scope.0.get();
         let number = self.resolved.scopes[scope as usize].function;
@@ -304,16 +309,22 @@ impl Compiler<'_> {
                 self.emit(Op::Return, r, 0, 0);
             }
         }
-        self.finish_function(index, function.name.clone(), Some(function));
-        index
+        let captured = self.finish_function(index, function.name.clone(), Some(function));
+        (index, captured)
     }
 
-    fn finish_function(&mut self, index: u32, name: Option<Rc<str>>, function: Option<&Function>) {
+    fn finish_function(
+        &mut self,
+        index: u32,
+        name: Option<Rc<str>>,
+        function: Option<&Function>,
+    ) -> Vec<(u32, u32)> {
         let captured = self.close(index, name, function);
         let captures = captured.iter().map(|var| self.capture_source(*var)).collect();
         if let Some(proto) = Rc::get_mut(&mut self.program.protos[index as usize]) {
             proto.captures = captures;
         }
+        captured
     }
 
     /// Parameters are the first registers; defaults are filled in, captured ones wrapped.

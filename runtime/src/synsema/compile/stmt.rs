@@ -109,9 +109,20 @@ impl Compiler<'_> {
             }
             StmtKind::Test(name, body, scope) => self.test(name, body, scope.0.get(), stmt.at),
             StmtKind::Agent(name, function) => {
-                let index = self.function(function);
-                if let Some(agent) = self.agents.get(&name.text) {
-                    self.program.agents[*agent as usize].1 = index;
+                let (index, captured) = self.capturing(function);
+                if let Some(&(scope, var)) = captured.first() {
+                    let outer = &self.resolved.scopes[scope as usize].vars[var as usize].name;
+                    let message = format!(
+                        "agent '{0}' can't use '{outer}' from around it: an agent has the file's own names and what it is \
+                         given (`spawn {0} with {outer} = {outer}`)",
+                        name.text
+                    );
+                    self.error(stmt.at, message);
+                }
+                // One that stands inside a block is known from then on as those of the file are.
+                match self.agents.remove(&name.text) {
+                    Some(agent) => self.program.agents[agent as usize].1 = index,
+                    None => self.program.agents.push((name.text.clone(), index)),
                 }
             }
             StmtKind::Spawn(name, values) => {

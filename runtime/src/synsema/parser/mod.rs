@@ -8,7 +8,7 @@ mod hints;
 mod pattern;
 mod stmt;
 
-use super::ast::{Block, Expr, ExprKind, Name, Param, Stmt, StmtKind};
+use super::ast::{Block, Body, Expr, ExprKind, Function, Name, Param, Stmt, StmtKind};
 use super::token::{Sym, Tok, Token, is_keyword};
 use crate::error::LoadError;
 use std::rc::Rc;
@@ -103,14 +103,55 @@ impl<'s> Parser<'s> {
     /// What `spawn X with k = v` passes are the agent's variables: parameters that may be missing.
     fn agent_parameters(&self, body: &mut Block) {
         for stmt in body {
-            let StmtKind::Agent(agent, function) = &mut stmt.kind else { continue };
-            let Some(function) = Rc::get_mut(function) else { continue };
-            for (_, name) in self.spawned.iter().filter(|(a, _)| *a == agent.text) {
-                if function.params.iter().all(|p| p.name.text != *name) {
-                    let default = Some(Expr { kind: ExprKind::Nothing, at: stmt.at });
-                    function.params.push(Param { name: Name::new(name.clone(), stmt.at), default });
+            let at = stmt.at;
+            match &mut stmt.kind {
+                StmtKind::Agent(agent, function) => {
+                    let Some(function) = Rc::get_mut(function) else { continue };
+                    for (_, name) in self.spawned.iter().filter(|(a, _)| *a == agent.text) {
+                        if function.params.iter().all(|p| p.name.text != *name) {
+                            let default = Some(Expr { kind: ExprKind::Nothing, at });
+                            function.params.push(Param { name: Name::new(name.clone(), at), default });
+                        }
+                    }
+                    self.agents_inside(function);
                 }
+                StmtKind::Task(_, function) => {
+                    if let Some(function) = Rc::get_mut(function) {
+                        self.agents_inside(function);
+                    }
+                }
+                StmtKind::Export(inner) => {
+                    if let StmtKind::Task(_, function) = &mut inner.kind
+                        && let Some(function) = Rc::get_mut(function)
+                    {
+                        self.agents_inside(function);
+                    }
+                }
+                StmtKind::When(branches, otherwise) => {
+                    branches.iter_mut().for_each(|(_, body)| self.agent_parameters(body));
+                    otherwise.iter_mut().for_each(|body| self.agent_parameters(body));
+                }
+                StmtKind::Match { arms, otherwise, .. } => {
+                    arms.iter_mut().for_each(|arm| self.agent_parameters(&mut arm.body));
+                    otherwise.iter_mut().for_each(|(body, _)| self.agent_parameters(body));
+                }
+                StmtKind::Try { body, recover, .. } => {
+                    self.agent_parameters(body);
+                    self.agent_parameters(recover);
+                }
+                StmtKind::Each { body, .. }
+                | StmtKind::While(_, body)
+                | StmtKind::Sandbox { body, .. }
+                | StmtKind::Test(_, body, _)
+                | StmtKind::Watch(body) => self.agent_parameters(body),
+                _ => {}
             }
+        }
+    }
+
+    fn agents_inside(&self, function: &mut Function) {
+        if let Body::Block(body) = &mut function.body {
+            self.agent_parameters(body);
         }
     }
 
