@@ -48,6 +48,14 @@ fn refused(refused: Refused, leads_out: impl FnOnce() -> String) -> Failed {
     }
 }
 
+/// What making a folder says where a file is.
+fn in_its_place(failed: Failed) -> Failed {
+    match failed {
+        Failed::Error(NO_FOLDER, _) => Failed::Error("exists", "a file is in its place or above it".into()),
+        other => other,
+    }
+}
+
 fn request(ctx: &mut Ctx<'_>, request: &Request) -> Done<Reply> {
     ctx.core.host.flush();
     match ctx.core.host.broker(request, &[]) {
@@ -137,15 +145,29 @@ pub(super) fn act(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Value, Fault
             other => other,
         }
         .map(|_| Value::Nothing),
-        _ => request(ctx, &Request::MakeFolder { path }).map(|_| Value::Nothing).map_err(|e| match e {
-            Failed::Error(NO_FOLDER, _) => Failed::Error("exists", "a file is there already".into()),
-            other => other,
-        }),
+        _ => request(ctx, &Request::MakeFolder { path }).map(|_| Value::Nothing).map_err(in_its_place),
     };
     match done {
         Ok(value) => ok(ctx, value),
         Err(Failed::Error(NO_FOLDER, message)) => error(ctx, "io", &name, 0, &message),
         Err(Failed::Error(kind, message)) => error(ctx, kind, &name, 0, &message),
         Err(Failed::Fault(fault)) => Err(fault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_a_folders_place_exists() {
+        let kind = |number| {
+            let why = String::new();
+            match in_its_place(refused(Refused { by: By::Kernel(number), why })) {
+                Failed::Error(kind, _) => kind,
+                Failed::Fault(_) => "fault",
+            }
+        };
+        assert_eq!([20, 17, 13, 2].map(kind), ["exists", "exists", "io", "not_found"]);
     }
 }
