@@ -163,7 +163,7 @@ mod tests {
     fn a_file_in_a_folders_place_exists() {
         let kind = |number| {
             let why = String::new();
-            match in_its_place(refused(Refused { by: By::Kernel(number), why })) {
+            match in_its_place(refused(Refused { by: By::Kernel(number), why }, String::new)) {
                 Failed::Error(kind, _) => kind,
                 Failed::Fault(_) => "fault",
             }
