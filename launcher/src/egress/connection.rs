@@ -79,6 +79,15 @@ impl Connection {
         }
     }
 
+    /// What the program has begun to ask for, and not ended; `None` if it has asked for nothing, or was understood.
+    pub(super) fn half_said(&self) -> Option<&'static str> {
+        match &self.stage {
+            Stage::Names { got } if !got.is_empty() => Some("a question that did not end"),
+            Stage::Talk(talk) if !talk.has_heard_nothing() => Some("a proxy request that did not end"),
+            _understood => None,
+        }
+    }
+
     /// What the entry is about.
     pub(super) fn subject(&self) -> (Capability, String) {
         let capability = match self.side {

@@ -32,10 +32,7 @@ impl Carrier<'_> {
             let held = connection.held.is_some_and(|since| now.duration_since(since) > limits::HELLO);
             let quiet = now.duration_since(connection.active);
             match &connection.stage {
-                Stage::Names { .. } if quiet > limits::HELLO => {
-                    connection.told = true;
-                    self.close(slot, Granted::Yes, "", now);
-                }
+                Stage::Names { .. } if quiet > limits::HELLO => self.leaves(slot, now),
                 Stage::Talk(_) if quiet > limits::HELLO => {
                     self.abort(slot, Granted::No, "a proxy request that didn't come to an end", now);
                 }

@@ -58,13 +58,12 @@ impl Carrier<'_> {
         }
     }
 
-    /// The program has gone before anything was wanted. What it left half said is told, as often as what is refused is.
-    pub(super) fn leaves(&mut self, slot: usize, whole: bool, why: &str, now: Instant) {
-        let tells = !whole && self.refusals.take(now);
-        if let Some(connection) = self.connections[slot].as_mut() {
-            connection.told = !tells;
-        }
-        self.close(slot, Granted::No, why, now);
+    /// It is over before anything was wanted. What was left half said is told, as often as what is refused is.
+    pub(super) fn leaves(&mut self, slot: usize, now: Instant) {
+        let Some(connection) = self.connections[slot].as_mut() else { return };
+        let why = connection.half_said().filter(|_| self.refusals.take(now));
+        connection.told = why.is_none();
+        self.close(slot, Granted::No, why.unwrap_or_default(), now);
     }
 
     /// Makes the entry, once.

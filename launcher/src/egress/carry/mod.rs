@@ -242,13 +242,10 @@ impl Carrier<'_> {
         }
         let now = Instant::now();
         for slot in 0..self.connections.len() {
-            if let Some(Connection { stage: Stage::Names { .. } | Stage::Talk(_), told, .. }) =
-                &mut self.connections[slot]
-            {
-                // Nothing was asked for yet.
-                *told = true;
+            match &self.connections[slot] {
+                Some(Connection { stage: Stage::Names { .. } | Stage::Talk(_), .. }) => self.leaves(slot, now),
+                Some(_) | None => self.close(slot, Granted::Yes, "the jail ended", now),
             }
-            self.close(slot, Granted::Yes, "the jail ended", now);
         }
         self.log.finish();
         Ok(())

@@ -28,7 +28,8 @@ impl Carrier<'_> {
     pub(super) fn questions(&mut self, place: usize, now: Instant) {
         for _ in 0..QUESTIONS {
             let raw = self.listeners[place].1.as_raw_fd();
-            let mut message = [0; limits::DATAGRAM];
+            // One byte more than is read: a longer message is cut off by the kernel, and must not be taken for a whole one.
+            let mut message = [0; limits::DATAGRAM + 1];
             let (length, from) = match recvfrom::<SockaddrStorage>(raw, &mut message) {
                 Ok((length, Some(from))) => (length, from),
                 Err(Errno::EINTR) => continue,
@@ -42,7 +43,10 @@ impl Carrier<'_> {
     }
 
     pub(super) fn answer_question(&mut self, message: &[u8], now: Instant) -> Option<Vec<u8>> {
-        let (answer, refused) = self.book.answer(message);
+        let (answer, refused) = match message.len() {
+            ..=limits::DATAGRAM => self.book.answer(message),
+            _longer => (None, Some(NotAnswered::NoQuestion)),
+        };
         if let Some(refused) = refused
             && self.refusals.take(now)
         {
@@ -66,8 +70,7 @@ impl Carrier<'_> {
             match relay::read(&connection.first, &mut buffer, MsgFlags::empty()) {
                 Ok(None) => return,
                 Ok(Some(0)) | Err(_) => {
-                    let whole = got.is_empty();
-                    self.leaves(slot, whole, "a question that did not end", now);
+                    self.leaves(slot, now);
                     return;
                 }
                 Ok(Some(length)) => got.extend_from_slice(&buffer[..length]),

@@ -36,8 +36,7 @@ impl Carrier<'_> {
             let mut step = match relay::read(&connection.first, &mut buffer, MsgFlags::empty()) {
                 Ok(None) => return,
                 Ok(Some(0)) | Err(_) => {
-                    let whole = talk.has_heard_nothing();
-                    self.leaves(slot, whole, "a proxy request that did not end", now);
+                    self.leaves(slot, now);
                     return;
                 }
                 Ok(Some(length)) => talk.take(&buffer[..length]),
