@@ -243,7 +243,9 @@ impl Carrier<'_> {
         let now = Instant::now();
         for slot in 0..self.connections.len() {
             match &self.connections[slot] {
-                Some(Connection { stage: Stage::Names { .. } | Stage::Talk(_), .. }) => self.leaves(slot, now),
+                Some(Connection { stage: Stage::Names { .. } | Stage::Talk(_), .. }) => {
+                    self.leaves(slot, now)
+                }
                 Some(_) | None => self.close(slot, Granted::Yes, "the jail ended", now),
             }
         }
