@@ -129,7 +129,8 @@ fn an_idle_jail_costs_no_time() {
     std::thread::sleep(Duration::from_millis(500));
     let before = ticks();
     std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(ticks() - before, 0);
+    // One may meet it by chance where other tests keep the machine busy: it looks at the jail's CPU time now and then.
+    assert!(ticks() - before <= 1);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGTERM)
         .unwrap();
     child.wait().unwrap();
