@@ -366,7 +366,10 @@ impl Processes {
                 self.spent += running.spent();
                 let _nobody_asks = process.ended(tell);
             } else {
+                // It is asked once, waited for once, and told of once.
                 tell(untold());
+                self.spent += running.end();
+                process.running = None;
             }
         }
     }
